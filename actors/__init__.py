@@ -1,0 +1,1 @@
+"""The five actors: Decoder, Predictor, CacheManager, Loader, VerifierStats."""

@@ -1,0 +1,1 @@
+"""Speculative decoding with more drafts than fast memory holds."""

@@ -1,0 +1,1 @@
+"""Every typed message: between actors (`messages`), in the event log (`events`), from and to callers."""

@@ -1,0 +1,252 @@
+"""Every message between actors, and one union per actor of what it receives.
+
+Messages are immutable, hold no tensors, and name drafts by (name, load generation): a generation is a number that grows
+with every load, so a message about an earlier load of the same draft can never be mistaken for the present one.
+"""
+
+from typing import Protocol
+
+import msgspec
+
+from memspec_actors.protocols.requests import GenerationRequest
+from memspec_actors.protocols.results import GenerationResult, TextChunk
+
+__all__ = [
+    "CacheManagerMessage",
+    "Cancel",
+    "CancelLoad",
+    "DecoderMessage",
+    "DraftActivated",
+    "DraftRanking",
+    "DraftWarmed",
+    "Generate",
+    "GetResidency",
+    "GetStatistics",
+    "IterationReport",
+    "LoadCancelled",
+    "LoadDraft",
+    "LoadFailed",
+    "LoadFinished",
+    "LoadProgress",
+    "LoaderMessage",
+    "OutputSink",
+    "Placement",
+    "PredictorMessage",
+    "ReleaseDraft",
+    "ResidencyAck",
+    "ResidencyAnnounced",
+    "ResidentDraft",
+    "SchedulingPoint",
+    "VerifierStatsMessage",
+    "WarmDraft",
+]
+
+
+class Message(msgspec.Struct, frozen=True, tag=True, kw_only=True):
+    """Base of all messages: frozen, tagged with the class name, keyword only."""
+
+
+class OutputSink(Protocol):
+    """Take what the Decoder produces for one request: chunks, then exactly one result or error."""
+
+    def chunk(self, chunk: TextChunk) -> None: ...
+
+    def finish(self, result: GenerationResult) -> None: ...
+
+    def fail(self, error: Exception) -> None: ...
+
+
+class ResidentDraft(msgspec.Struct, frozen=True):
+    """Name one load of one draft."""
+
+    name: str
+    generation: int
+
+
+class Placement(msgspec.Struct, frozen=True, kw_only=True):
+    """Say where one artefact of a draft lies in the arena; ``present`` ones are there already and shared."""
+
+    artefact: str
+    offset: int
+    nbytes: int
+    present: bool = False
+
+
+# --- to the Decoder ---------------------------------------------------------------------------------------------------
+
+
+class Generate(Message):
+    """Generate text for one request; its output goes to ``sink``."""
+
+    request: GenerationRequest
+    sink: OutputSink
+
+
+class Cancel(Message):
+    """Stop a request, running or queued; unknown ids are ignored."""
+
+    request_id: str
+
+
+class DraftRanking(Message):
+    """Rank drafts, best first, with one score each; latest wins. Goes to the Decoder and the CacheManager."""
+
+    request_id: str
+    interval: int
+    order: tuple[str, ...]
+    scores: tuple[float, ...]
+    policy: str
+    predict_us: float
+
+
+class ResidencyAnnounced(Message):
+    """Announce the drafts that may be used from now on; latest wins, epochs grow by one."""
+
+    epoch: int
+    resident: tuple[ResidentDraft, ...]
+    unavailable: tuple[str, ...]  # quarantined drafts: their last load failed and their back-off has not passed
+
+
+class WarmDraft(Message):
+    """Warm the key/value cache of a draft that is loaded but not announced yet; answered with DraftWarmed."""
+
+    draft: ResidentDraft
+
+
+# --- to the Predictor -------------------------------------------------------------------------------------------------
+
+
+class SchedulingPoint(Message):
+    """Give the context of a scheduling point: the prompt and the last T generated tokens; latest wins."""
+
+    request_id: str
+    interval: int
+    policy: str
+    prompt_ids: tuple[int, ...]
+    recent_ids: tuple[int, ...]
+
+
+class IterationReport(Message):
+    """Report one draft-and-verify iteration. ``draft`` None is a plain target step; ``desired`` is the ranking's first choice."""
+
+    request_id: str
+    interval: int
+    iteration: int
+    epoch: int
+    draft: ResidentDraft | None
+    desired: str | None
+    drafted: int
+    accepted: int
+    emitted: int
+    catch_up_tokens: int
+    catch_up_us: float
+    draft_us: float
+    verify_us: float
+
+
+# --- to the CacheManager ----------------------------------------------------------------------------------------------
+
+
+class ResidencyAck(Message):
+    """Acknowledge an epoch: no draft outside it is in use any more; ``active`` is the one in use."""
+
+    epoch: int
+    active: ResidentDraft | None
+
+
+class DraftActivated(Message):
+    """Tell that decoding goes on with another draft (or, with None, with the target alone)."""
+
+    request_id: str
+    iteration: int
+    epoch: int
+    draft: ResidentDraft | None
+    previous: ResidentDraft | None
+
+
+class DraftWarmed(Message):
+    """Answer WarmDraft: the draft's cache holds ``tokens`` committed tokens."""
+
+    draft: ResidentDraft
+    tokens: int
+    wall_us: float
+
+
+class LoadFinished(Message):
+    """Every artefact of the draft lies in its place and a runner is bound to it."""
+
+    draft: ResidentDraft
+    nbytes: int
+    wall_us: float
+    emulated: bool
+
+
+class LoadFailed(Message):
+    """The load ended without a usable draft; ``error`` names the file."""
+
+    draft: ResidentDraft
+    error: str
+
+
+class LoadCancelled(Message):
+    """The load was cancelled and touches its memory no more."""
+
+    draft: ResidentDraft
+
+
+class GetResidency(Message):
+    """Ask for a ResidencySnapshot."""
+
+
+# --- to the Loader ----------------------------------------------------------------------------------------------------
+
+
+class LoadDraft(Message):
+    """Read the draft's absent artefacts into their places; ends in exactly one of finished, failed, cancelled."""
+
+    draft: ResidentDraft
+    placements: tuple[Placement, ...]
+
+
+class CancelLoad(Message):
+    """Give up a load at the next chunk; one that already ended is left as it is."""
+
+    draft: ResidentDraft
+
+
+class ReleaseDraft(Message):
+    """Drop the runner bound to a draft: nobody uses it and its memory will be reused."""
+
+    draft: ResidentDraft
+
+
+class LoadProgress(Message):
+    """Tell how much of a load is done; latest wins."""
+
+    draft: ResidentDraft
+    done_bytes: int
+    total_bytes: int
+
+
+# --- to VerifierStats -------------------------------------------------------------------------------------------------
+
+
+class GetStatistics(Message):
+    """Ask for the statistics gathered since the engine was opened."""
+
+
+DecoderMessage = Generate | Cancel | DraftRanking | ResidencyAnnounced | WarmDraft
+PredictorMessage = SchedulingPoint | IterationReport
+CacheManagerMessage = (
+    DraftRanking
+    | ResidencyAck
+    | DraftActivated
+    | DraftWarmed
+    | LoadFinished
+    | LoadFailed
+    | LoadCancelled
+    | LoadProgress
+    | GetResidency
+)
+LoaderMessage = LoadDraft | CancelLoad | ReleaseDraft
+VerifierStatsMessage = IterationReport | GetStatistics

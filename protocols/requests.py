@@ -1,0 +1,54 @@
+"""What a caller asks for: sampling, where to stop, and how to schedule."""
+
+import msgspec
+
+__all__ = ["GenerationRequest", "SamplingParams"]
+
+
+class SamplingParams(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Choose tokens and say where the text ends.
+
+    ``temperature`` 0 is greedy. Filters apply in the order temperature, top-k, top-p, min-p; ``top_k`` 0, ``top_p`` 1
+    and ``min_p`` 0 are off. ``seed`` None draws one. ``stop_token_ids`` join the model's own end ids; ``ignore_eos``
+    removes them all, the given ones included. Raises ValueError for a value out of range.
+    """
+
+    temperature: float = 0.0
+    top_k: int = 0
+    top_p: float = 1.0
+    min_p: float = 0.0
+    seed: int | None = None
+    stop: tuple[str, ...] = ()
+    stop_token_ids: tuple[int, ...] = ()
+    ignore_eos: bool = False
+    include_stop_str_in_output: bool = False
+
+    def __post_init__(self) -> None:
+        _require(0.0 <= self.temperature < float("inf"), "temperature", self.temperature, "a finite number >= 0")
+        _require(self.top_k >= 0, "top_k", self.top_k, "an integer >= 0 (0 is off)")
+        _require(0.0 < self.top_p <= 1.0, "top_p", self.top_p, "a number in (0, 1]")
+        _require(0.0 <= self.min_p <= 1.0, "min_p", self.min_p, "a number in [0, 1]")
+        _require(all(self.stop), "stop", self.stop, "non-empty strings")
+        _require(self.seed is None or 0 <= self.seed < 2**63, "seed", self.seed, "an integer in [0, 2**63)")
+
+    @property
+    def greedy(self) -> bool:
+        return self.temperature == 0.0
+
+
+class GenerationRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """Describe one generation completely: token ids in, everything resolved (seed drawn, defaults filled in)."""
+
+    request_id: str
+    prompt_ids: tuple[int, ...]
+    max_new_tokens: int
+    sampling: SamplingParams
+    seed: int
+    policy: str
+    stop_rule: str
+    accept: str
+
+
+def _require(holds: bool, name: str, value: object, expected: str) -> None:
+    if not holds:
+        raise ValueError(f"{name} is {value!r}; it must be {expected}")
