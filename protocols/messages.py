@@ -127,7 +127,7 @@ class SchedulingPoint(Message):
 
 
 class IterationReport(Message):
-    """Report one draft-and-verify iteration. ``draft`` None is a plain target step; ``desired`` is the ranking's first choice."""
+    """Report one iteration; ``draft`` None is a plain target step, ``desired`` the first choice of the ranking."""
 
     request_id: str
     interval: int
