@@ -13,6 +13,7 @@
     │   ├── ActorDied                the actor that should have answered crashed or stopped: names it
     │   ├── AskTimeout               no answer within the deadline
     │   └── SystemFailed             an actor exceeded its restart limit, the system stopped: names it and says why
+    ├── InvalidLogits                a model's output holds no probability distribution (NaN, infinity): names the row
     ├── LoadError                    draft weights could not be loaded; the draft is quarantined, generation goes on
     └── EngineClosed                 the engine was closed while the request ran or before it came
 
@@ -27,6 +28,7 @@ __all__ = [
     "ConfigError",
     "EngineClosed",
     "IncompatibleDraft",
+    "InvalidLogits",
     "InvalidRequest",
     "LoadError",
     "MailboxFull",
@@ -88,6 +90,10 @@ class AskTimeout(ActorError):
 
 class SystemFailed(ActorError):
     """An actor exceeded its restart limit, so the whole system was stopped."""
+
+
+class InvalidLogits(MemSpecError):
+    """A model's output holds no probability distribution."""
 
 
 class LoadError(MemSpecError):

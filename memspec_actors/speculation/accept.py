@@ -1,0 +1,209 @@
+"""Propose tokens with a draft and decide, from the target's logits, how many of them stand."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import NamedTuple, Protocol
+
+import torch
+from torch import Tensor
+
+from memspec_actors.errors import ConfigError, InvalidLogits, InvalidRequest
+from memspec_actors.protocols.requests import SamplingParams
+from memspec_actors.speculation.sampling import PositionNoise, Stream, choose, probabilities
+
+__all__ = [
+    "AcceptanceRule",
+    "Draw",
+    "Exact",
+    "Match",
+    "Proposal",
+    "Rejection",
+    "Verdict",
+    "acceptance_rule",
+    "propose",
+]
+
+
+class Draw(NamedTuple):
+    """One drafted token, and the (V,) distribution it was drawn from if the acceptance rule asks for it."""
+
+    id: int
+    probs: Tensor | None
+
+
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    """The k drafted tokens of one iteration; ``probs`` (k, V) None means each was certain (one-hot)."""
+
+    ids: tuple[int, ...]
+    probs: Tensor | None = None
+
+    @classmethod
+    def of(cls, draws: Sequence[Draw]) -> "Proposal":
+        """Gather what ``propose`` returned for consecutive positions."""
+        rows = [draw.probs for draw in draws if draw.probs is not None]
+        return cls(tuple(draw.id for draw in draws), torch.stack(rows) if rows else None)
+
+
+class Verdict(NamedTuple):
+    """How many proposed tokens stand, and the target's token after them: recovered, or the bonus if all stand."""
+
+    num_accepted: int
+    next_id: int
+    lossless: bool = True  # False if a token stands that the target would not have chosen
+
+
+class AcceptanceRule(Protocol):
+    """Decide about proposals of one request; a rule may hold state of that request."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def lossless(self) -> bool:
+        """Tell whether the text is always the target's own."""
+        ...
+
+    @property
+    def needs_draft_probs(self) -> bool:
+        """Tell whether ``verify`` wants ``Proposal.probs``."""
+        ...
+
+    def verify(
+        self, proposal: Proposal, target_logits: Tensor, params: SamplingParams, noise: PositionNoise, position: int
+    ) -> Verdict:
+        """Judge k proposed tokens.
+
+        ``target_logits`` is (k + 1, V): row i is the target's output before proposed token i, the last row the one
+        after all of them. ``position`` is the index of the first proposed token in the sequence. Raises InvalidLogits
+        if a row that decides is no distribution.
+        """
+        ...
+
+
+class Exact:
+    """Accept while the proposal is the target's argmax: greedy decoding, id for id."""
+
+    name = "exact"
+    lossless = True
+    needs_draft_probs = False
+
+    def verify(
+        self, proposal: Proposal, target_logits: Tensor, params: SamplingParams, noise: PositionNoise, position: int
+    ) -> Verdict:
+        best, argmax = target_logits.max(dim=-1)  # NaN wins over every number
+        if not bool(best.isfinite().all()):
+            raise InvalidLogits(f"the target's largest logits are {best.tolist()}; check the checkpoint and its dtype")
+        own = argmax.tolist()
+        num_accepted = _common_prefix(proposal.ids, own)
+        return Verdict(num_accepted, own[num_accepted])
+
+
+class Match:
+    """Accept while the proposal is what the target draws itself with the noise of that position.
+
+    Draft and target share the noise (Gumbel coupling), so a good draft mostly draws the target's token, and the text
+    is a function of the target and the seed alone: the same under every draft, draft length and schedule.
+    """
+
+    name = "match"
+    lossless = True
+    needs_draft_probs = False
+
+    def verify(
+        self, proposal: Proposal, target_logits: Tensor, params: SamplingParams, noise: PositionNoise, position: int
+    ) -> Verdict:
+        # Row by row: rows after the first mismatch are never filtered, and a row's result cannot depend on the others.
+        for i, proposed in enumerate(proposal.ids):
+            own = _draw(target_logits[i], params, noise, position + i)
+            if own != proposed:
+                return Verdict(i, own)
+        num_drafted = len(proposal.ids)
+        return Verdict(num_drafted, _draw(target_logits[num_drafted], params, noise, position + num_drafted))
+
+
+class Rejection:
+    """Accept x with probability min(1, p(x) / q(x)), else draw from max(p - q, 0): speculative sampling.
+
+    Source: Leviathan et al. 2023, algorithm 1; Chen et al. 2023, algorithm 2. Exact in distribution.
+    """
+
+    name = "rejection"
+    lossless = True
+    needs_draft_probs = True
+
+    def verify(
+        self, proposal: Proposal, target_logits: Tensor, params: SamplingParams, noise: PositionNoise, position: int
+    ) -> Verdict:
+        for i, proposed in enumerate(proposal.ids):
+            p = probabilities(target_logits[i], params)  # (V,)
+            q = _one_hot(proposed, p) if proposal.probs is None else proposal.probs[i]
+            # u < p / q without the division; u < 1, so p >= q always accepts.
+            if noise.uniform(position + i, Stream.ACCEPT) * float(q[proposed]) >= float(p[proposed]):
+                return Verdict(i, self._recover(p, q, noise, position + i))
+        num_drafted = len(proposal.ids)
+        return Verdict(num_drafted, _draw(target_logits[num_drafted], params, noise, position + num_drafted))
+
+    def _recover(self, p: Tensor, q: Tensor, noise: PositionNoise, position: int) -> int:
+        residual = (p - q).clamp_min_(0.0)
+        if not bool(residual.any()):  # p and q differ by rounding only: p itself is as exact
+            residual = p
+        return choose(residual, noise.arrivals(position, p.shape[-1], Stream.RECOVER))
+
+
+def propose(logits: Tensor, params: SamplingParams, noise: PositionNoise, position: int, rule: AcceptanceRule) -> Draw:
+    """Draw the draft's token for ``position`` from its logits (V,); greedy costs one argmax.
+
+    Greedy does not look for NaN: whatever the argmax is then, verification rejects it.
+    """
+    if params.greedy and not rule.needs_draft_probs:
+        return Draw(int(logits.argmax()), None)
+    probs = probabilities(logits, params)
+    token_id = choose(probs, noise.arrivals(position, probs.shape[-1]))
+    return Draw(token_id, probs if rule.needs_draft_probs else None)
+
+
+def acceptance_rule(name: str, *, greedy: bool) -> AcceptanceRule:
+    """Return a new rule for one request; ``auto`` is ``exact`` when greedy, else ``match``.
+
+    At temperature 0 ``match`` and ``rejection`` are ``exact``: their noise decides nothing. Raises ConfigError for an
+    unknown name and InvalidRequest for ``exact`` at a temperature above 0.
+    """
+    if name not in _RULES:
+        raise ConfigError(f"accept is {name!r}; known rules: {', '.join(_RULES)}{_nearest(name)}")
+    if greedy:
+        return Exact()
+    if name == "exact":
+        raise InvalidRequest(
+            "accept 'exact' needs temperature 0: it takes the target's argmax; use 'match' (same text under every "
+            "draft) or 'rejection' to sample"
+        )
+    return _RULES[name]()
+
+
+_RULES: dict[str, type[Match] | type[Rejection] | type[Exact]] = {
+    "auto": Match,
+    "exact": Exact,
+    "match": Match,
+    "rejection": Rejection,
+}
+
+
+def _nearest(name: str) -> str:
+    near = get_close_matches(name, _RULES, n=1)
+    return f"; did you mean {near[0]!r}?" if near else ""
+
+
+def _draw(logits: Tensor, params: SamplingParams, noise: PositionNoise, position: int) -> int:
+    return choose(probabilities(logits, params), noise.arrivals(position, logits.shape[-1]))
+
+
+def _one_hot(token_id: int, like: Tensor) -> Tensor:
+    row = torch.zeros_like(like)
+    row[token_id] = 1.0
+    return row
+
+
+def _common_prefix(proposed: Sequence[int], own: Sequence[int]) -> int:
+    return next((i for i, token_id in enumerate(proposed) if token_id != own[i]), len(proposed))

@@ -1,0 +1,144 @@
+"""Turn logits into the distribution that is sampled from, and draw from it with noise tied to a token position."""
+
+import math
+from enum import IntEnum
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from memspec_actors.errors import InvalidLogits
+from memspec_actors.protocols.requests import SamplingParams
+
+__all__ = ["PositionNoise", "Stream", "choose", "probabilities"]
+
+MASKED = float("-inf")
+KEPT_ROWS = 32  # rows of proposal noise kept between drafting and verification: more than any draft is long
+
+
+def probabilities(logits: Tensor, params: SamplingParams) -> Tensor:
+    """Return the float32 distribution that sampling uses: temperature, top-k, top-p and min-p applied in this order.
+
+    ``logits`` is (V,) or (T, V); each row is treated alone and the result sums to 1 along V. Each filter sees the
+    distribution that the one before left, renormalised. Tokens that tie with the last one kept are kept too, so the
+    result does not depend on a sort's order. A logit of -inf is a masked token. Raises InvalidLogits for NaN, +inf or
+    a row that is masked altogether, and ValueError for temperature 0, which has no use for a distribution.
+    """
+    if params.greedy:
+        raise ValueError("temperature is 0: greedy decoding takes the argmax and has no distribution")
+    logits = logits.float()
+    best = logits.amax(dim=-1, keepdim=True)  # (..., 1); NaN wins over every number
+    if not bool(best.isfinite().all()):
+        raise InvalidLogits(_diagnosis(best))
+    # The maximum is taken off first, so that a temperature near 0 gives -inf and not NaN.
+    scaled = (logits - best) / max(params.temperature, torch.finfo(torch.float32).tiny)
+    if params.top_k:
+        scaled = _at_least(scaled, _top_k_floor(scaled, params.top_k))
+    if params.top_p < 1.0:
+        scaled = _at_least(scaled, _top_p_floor(scaled, params.top_k, params.top_p))
+    if params.min_p > 0.0:
+        # p >= min_p * max(p), divided by max(p): the best logit is 0 by now.
+        scaled = scaled.masked_fill(scaled < math.log(params.min_p), MASKED)
+    return torch.softmax(scaled, dim=-1)
+
+
+class Stream(IntEnum):
+    """Tell apart the random numbers of one token position by what they decide."""
+
+    PROPOSE = 0  # which token is drawn there: by a draft, by the target alone, or by the target as the bonus
+    ACCEPT = 1  # whether rejection sampling accepts the proposal
+    RECOVER = 2  # which token replaces a rejected proposal
+
+
+class PositionNoise:
+    """Give every token position of one request its own random numbers, whoever asks and however often.
+
+    Counter-based: Philox keyed by the seed, with (position, stream) as the counter (Salmon et al., "Parallel random
+    numbers: as easy as 1, 2, 3", 2011). So what a position sees depends neither on the draft that proposes it, nor on
+    how often it was drafted, nor on other requests. (torch.Generator would have to be seeded anew for every position,
+    and its CPU engine keeps only 32 bits of a seed.)
+
+    Using the noise of a drafted and discarded position again is unbiased: whether it was discarded was decided by the
+    noise of earlier positions alone, and so was the text before it; given that text its noise is as good as fresh.
+    For rejection sampling this holds as long as the choice of draft and of draft length depends only on committed
+    tokens and on what was drafted before the position; ``match`` needs no such condition, for its text is a function
+    of the target's distribution and the noise alone.
+    """
+
+    def __init__(self, seed: int) -> None:
+        self._bits = np.random.Philox(key=np.array([seed, 0], dtype=np.uint64))
+        self._fresh = self._bits.state  # buffers empty: only the counter in it is changed
+        self._generator = np.random.Generator(self._bits)
+        self._kept: dict[tuple[int, int], Tensor] = {}
+
+    def arrivals(self, position: int, width: int, stream: Stream = Stream.PROPOSE) -> Tensor:
+        """Return (width,) float64 standard exponential variates; minus their logarithm is Gumbel noise.
+
+        The variate of a token id does not depend on ``width``. The result is shared: do not change it.
+        """
+        if stream is not Stream.PROPOSE:
+            return self._draw_arrivals(position, width, stream)
+        kept = self._kept.get((position, width))
+        if kept is None:
+            kept = self._kept[position, width] = self._draw_arrivals(position, width, stream)
+            if len(self._kept) > KEPT_ROWS:
+                del self._kept[next(iter(self._kept))]
+        return kept
+
+    def gumbel(self, position: int, width: int, stream: Stream = Stream.PROPOSE) -> Tensor:
+        """Return the same noise as (width,) standard Gumbel variates, float64."""
+        return -torch.log(self.arrivals(position, width, stream))
+
+    def uniform(self, position: int, stream: Stream = Stream.ACCEPT) -> float:
+        """Return one variate in [0, 1)."""
+        return float(self._at(position, stream).random())
+
+    def _draw_arrivals(self, position: int, width: int, stream: Stream) -> Tensor:
+        variates = self._at(position, stream).standard_exponential(width)
+        variates += np.finfo(np.float64).tiny  # never 0: 0 / 0 would win every comparison
+        return torch.from_numpy(variates)
+
+    def _at(self, position: int, stream: Stream) -> np.random.Generator:
+        # The lowest word counts blocks within one (position, stream).
+        self._fresh["state"]["counter"] = np.array([0, position, int(stream), 0], dtype=np.uint64)
+        self._bits.state = self._fresh
+        return self._generator
+
+
+def choose(weights: Tensor, arrivals: Tensor) -> int:
+    """Draw an index with probability proportional to ``weights`` (V,), which need not sum to 1.
+
+    The Gumbel-max trick without logarithms: argmax(log w - log e) = argmax(w / e). Two distributions drawn from with
+    the same noise agree with probability at least (1 - d) / (1 + d), d their total variation distance.
+    """
+    return int((weights / arrivals.to(weights.device)).argmax())
+
+
+def _at_least(scaled: Tensor, floor: Tensor) -> Tensor:
+    return scaled.masked_fill(scaled < floor, MASKED)
+
+
+def _top_k_floor(scaled: Tensor, k: int) -> Tensor:
+    return scaled.topk(min(k, scaled.shape[-1]), dim=-1).values[..., -1:]  # (..., 1)
+
+
+def _top_p_floor(scaled: Tensor, top_k: int, top_p: float) -> Tensor:
+    """Return the smallest logit among the fewest best tokens whose probabilities reach ``top_p``; (..., 1)."""
+    descending = _survivors(scaled) if top_k else scaled.sort(dim=-1, descending=True).values
+    mass = torch.softmax(descending, dim=-1)
+    before = mass.cumsum(dim=-1) - mass  # probability of all better tokens
+    num_kept = (before < top_p).sum(dim=-1, keepdim=True)
+    return descending.gather(-1, num_kept - 1)
+
+
+def _survivors(scaled: Tensor) -> Tensor:
+    """Sort only what top-k left: sorting a vocabulary of 150k costs more than a small model's step."""
+    width = int((scaled > MASKED).sum(dim=-1).max())
+    return scaled.topk(width, dim=-1).values
+
+
+def _diagnosis(best: Tensor) -> str:
+    row = int((~best.flatten().isfinite()).nonzero()[0])
+    value = float(best.flatten()[row])
+    what = "every token is masked" if value == MASKED else f"the largest logit is {value}"
+    return f"logits row {row}: {what}; check the checkpoint and its dtype (float16 overflows)"
