@@ -72,22 +72,17 @@ class CommitState:
         return self._limit - len(self.token_ids)
 
     @property
-    def finished(self) -> bool:
-        return self.finish_reason is not None
-
-    @property
     def text(self) -> str:
         """Return all text given out so far: the deltas, joined."""
         return "".join(self._pieces)
 
     def commit(self, ids: Sequence[int]) -> Commit:
         """Take the next verified tokens, in order, up to the first that ends the text."""
-        assert not self.finished, "the text has ended"
         num_before = len(self.token_ids)
         pieces: list[str] = []
         for token_id in ids:
             pieces.append(self._take(token_id))
-            if self.finished:
+            if self.finish_reason is not None:
                 break
         kept = tuple(self.token_ids[num_before:])
         text = "".join(pieces)
@@ -101,6 +96,7 @@ class CommitState:
         return tail
 
     def _take(self, token_id: int) -> str:
+        assert self.finish_reason is None, "the text has ended"
         self.token_ids.append(token_id)
         if token_id in self._end_ids:
             self.finish_reason = "stop"
