@@ -1,0 +1,230 @@
+"""What an engine is built from: ``memspec.toml``, or the same as Python objects; by default the embedded models."""
+
+import re
+from pathlib import Path
+from typing import Literal, Self
+
+import msgspec
+import tomli_w
+
+from memspec_actors import config_file
+from memspec_actors.errors import ConfigError
+from memspec_actors.quantities import parse_bandwidth, parse_bytes
+
+__all__ = [
+    "ZOO_DRAFTS",
+    "Config",
+    "DraftConfig",
+    "EventsConfig",
+    "MemoryConfig",
+    "PredictorConfig",
+    "ScheduleConfig",
+    "SpeculationConfig",
+    "StorageConfig",
+    "TargetConfig",
+    "parse_bandwidth",
+    "parse_bytes",
+    "zoo_name",
+]
+
+_DRAFT_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+_DEVICE = re.compile(r"cpu|cuda(:[0-9]+)?")
+
+
+def _require(holds: bool, key: str, value: object, expected: str) -> None:
+    if not holds:
+        raise ConfigError(f"{key} is {value!r}; it must be {expected}")
+
+
+def zoo_name(model: str) -> str | None:
+    """Give the name of the embedded model that ``model`` means (``"zoo"``, ``"zoo:code"``), or None for a path."""
+    if model == "zoo":
+        return "target"
+    return model.removeprefix("zoo:") if model.startswith("zoo:") else None
+
+
+class Section(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Base of all sections: frozen, keyword only, unknown keys refused."""
+
+
+class TargetConfig(Section, frozen=True, kw_only=True):
+    """``[target]``: the model whose text is generated. ``threads`` are those of the decoding computations."""
+
+    model: str = "zoo"
+    dtype: Literal["float32", "bfloat16", "auto"] = "float32"
+    device: str = "cpu"
+    threads: int = 1
+
+    def __post_init__(self) -> None:
+        _require(self.model != "", "[target] model", self.model, 'a model directory or "zoo"')
+        _require(
+            _DEVICE.fullmatch(self.device) is not None, "[target] device", self.device, '"cpu", "cuda" or "cuda:N"'
+        )
+        _require(self.threads >= 1, "[target] threads", self.threads, "an integer >= 1")
+
+
+class DraftConfig(Section, frozen=True, kw_only=True):
+    """``[[drafts]]``: one draft model; without ``model`` it is the embedded one of that name."""
+
+    name: str
+    model: str = ""
+
+    def __post_init__(self) -> None:
+        expected = "made of letters, digits, dots, dashes and underscores"
+        _require(_DRAFT_NAME.fullmatch(self.name) is not None, "[[drafts]] name", self.name, expected)
+        if self.model in ("", "zoo"):
+            msgspec.structs.force_setattr(self, "model", f"zoo:{self.name}")
+
+
+class MemoryConfig(Section, frozen=True, kw_only=True):
+    """``[memory]``: room for drafts beside the target: ``capacity`` of them (K), or ``budget`` bytes, which win."""
+
+    capacity: int = 2
+    budget: str | int | None = None
+
+    def __post_init__(self) -> None:
+        _require(self.capacity >= 1, "[memory] capacity", self.capacity, "an integer >= 1")
+        _ = self.budget_bytes
+
+    @property
+    def budget_bytes(self) -> int | None:
+        """Give the budget in bytes; None means that ``capacity`` decides."""
+        return None if self.budget is None else parse_bytes(self.budget, "[memory] budget")
+
+
+class ScheduleConfig(Section, frozen=True, kw_only=True):
+    """``[schedule]``: a scheduling point every ``interval`` iterations (N), seeing ``recent_tokens`` tokens (T)."""
+
+    policy: str = "memspec"
+    interval: int = 4
+    recent_tokens: int = 64
+    prediction: Literal["overlapped", "inline"] = "overlapped"
+
+    def __post_init__(self) -> None:
+        _require(self.interval >= 1, "[schedule] interval", self.interval, "an integer >= 1")
+        _require(self.recent_tokens >= 1, "[schedule] recent_tokens", self.recent_tokens, "an integer >= 1")
+
+
+class SpeculationConfig(Section, frozen=True, kw_only=True):
+    """``[speculation]``: when to stop drafting and what to accept; the rules' names are checked by who applies them."""
+
+    stop: str = "fixed:5"
+    accept: str = "auto"
+
+
+class PredictorConfig(Section, frozen=True, kw_only=True):
+    """``[predictor]``: the directory with encoder and head, ``"zoo"`` for the embedded one, None (``"none"``) for none.
+
+    ``"auto"`` becomes ``"zoo"`` beside the embedded target and None beside any other.
+    """
+
+    path: str | None = "auto"
+
+    def __post_init__(self) -> None:
+        if self.path in ("", "none"):
+            msgspec.structs.force_setattr(self, "path", None)
+
+
+class StorageConfig(Section, frozen=True, kw_only=True):
+    """``[storage]``: an optional throttle on loading drafts, to emulate slow storage."""
+
+    bandwidth: str | None = None
+
+    def __post_init__(self) -> None:
+        _ = self.bytes_per_second
+
+    @property
+    def bytes_per_second(self) -> float | None:
+        """Give the throttle in bytes per second; None is no throttle."""
+        return None if self.bandwidth is None else parse_bandwidth(self.bandwidth, "[storage] bandwidth")
+
+
+class EventsConfig(Section, frozen=True, kw_only=True):
+    """``[events]``: where the event log goes (None: nowhere), how much of it, and the size at which it is rotated.
+
+    Level ``"debug"`` is complete; ``"info"`` leaves out what is written per iteration and cannot be audited.
+    """
+
+    path: str | None = None
+    level: Literal["info", "debug"] = "debug"
+    rotate: str | int | None = None
+
+    def __post_init__(self) -> None:
+        _require(self.path != "", "[events] path", self.path, "a file to append to")
+        _ = self.rotate_bytes
+
+    @property
+    def rotate_bytes(self) -> int | None:
+        """Give the size in bytes at which a log file is set aside; None is never."""
+        return None if self.rotate is None else parse_bytes(self.rotate, "[events] rotate")
+
+
+ZOO_DRAFTS = tuple(DraftConfig(name=name) for name in ("general", "code", "math", "law", "medical"))
+
+
+class Config(Section, frozen=True, kw_only=True):
+    """Describe an engine completely. ``drafts`` default to the embedded five, or to none beside a target by path."""
+
+    target: TargetConfig = TargetConfig()
+    drafts: tuple[DraftConfig, ...] = ZOO_DRAFTS
+    memory: MemoryConfig = MemoryConfig()
+    schedule: ScheduleConfig = ScheduleConfig()
+    speculation: SpeculationConfig = SpeculationConfig()
+    predictor: PredictorConfig = PredictorConfig()
+    storage: StorageConfig = StorageConfig()
+    events: EventsConfig = EventsConfig()
+
+    def __post_init__(self) -> None:
+        embedded = zoo_name(self.target.model) is not None
+        if not embedded and self.drafts is ZOO_DRAFTS:
+            msgspec.structs.force_setattr(self, "drafts", ())
+        if self.predictor.path == "auto":
+            msgspec.structs.force_setattr(self, "predictor", PredictorConfig(path="zoo" if embedded else None))
+        names = [draft.name for draft in self.drafts]
+        for name in names:
+            _require(names.count(name) == 1, "[[drafts]] name", name, "different in every entry")
+
+    @classmethod
+    def load(cls, path: str | Path) -> Self:
+        """Read a TOML file strictly; its relative paths are relative to the file.
+
+        Raises ConfigError naming file, section and key: an unknown key (with the nearest known one), a value of the
+        wrong type or out of range, a file that cannot be read.
+        """
+        path = Path(path)
+        try:
+            return config_file.decode(path, cls)._with_paths_from(path.absolute().parent)
+        except ConfigError as error:
+            raise ConfigError(f"{path}: {error}") from error
+
+    def to_toml(self) -> str:
+        """Write every key that has a value, defaults included, as TOML that loads back equal."""
+        data = msgspec.to_builtins(self)
+        data["predictor"]["path"] = self.predictor.path or "none"
+        drafts = [_table("[[drafts]]", draft) for draft in data.pop("drafts")]
+        sections = [_table(f"[{name}]", section) for name, section in data.items()]
+        return "\n".join(([] if drafts else ["drafts = []\n"]) + sections[:1] + drafts + sections[1:])
+
+    def _with_paths_from(self, base: Path) -> Self:
+        replace = msgspec.structs.replace
+        drafts = tuple(replace(draft, model=_located(draft.model, base)) for draft in self.drafts)
+        events = self.events
+        if events.path is not None:
+            events = replace(events, path=_absolute(events.path, base))
+        predictor = self.predictor
+        if predictor.path is not None:
+            predictor = replace(predictor, path=_located(predictor.path, base))
+        target = replace(self.target, model=_located(self.target.model, base))
+        return replace(self, target=target, drafts=drafts, predictor=predictor, events=events)
+
+
+def _located(model: str, base: Path) -> str:
+    return model if zoo_name(model) is not None else _absolute(model, base)
+
+
+def _absolute(path: str, base: Path) -> str:
+    return str(base / Path(path).expanduser())
+
+
+def _table(header: str, section: dict[str, object]) -> str:
+    return f"{header}\n{tomli_w.dumps({key: value for key, value in section.items() if value is not None})}"
