@@ -7,6 +7,7 @@ from typing import NamedTuple, Protocol
 
 import torch
 from torch import Tensor
+from torch.nn.functional import pad
 
 from memspec_actors.errors import ConfigError, InvalidLogits, InvalidRequest
 from memspec_actors.protocols.requests import SamplingParams
@@ -152,13 +153,24 @@ class Rejection:
         return choose(residual, noise.arrivals(position, p.shape[-1], Stream.RECOVER))
 
 
-def propose(logits: Tensor, params: SamplingParams, noise: PositionNoise, position: int, rule: AcceptanceRule) -> Draw:
+def propose(
+    logits: Tensor,
+    params: SamplingParams,
+    noise: PositionNoise,
+    position: int,
+    rule: AcceptanceRule,
+    width: int | None = None,
+) -> Draw:
     """Draw the draft's token for ``position`` from its logits (V,); greedy costs one argmax.
 
+    ``width`` is the target's number of ids: ids that the draft lacks get probability 0, so that both distributions
+    have one support and both models share the noise.
     Greedy does not look for NaN: whatever the argmax is then, verification rejects it.
     """
     if params.greedy and not rule.needs_draft_probs:
         return Draw(int(logits.argmax()), None)
+    if width is not None and width > logits.shape[-1]:
+        logits = pad(logits, (0, width - logits.shape[-1]), value=float("-inf"))
     probs = probabilities(logits, params)
     token_id = choose(probs, noise.arrivals(position, probs.shape[-1]))
     return Draw(token_id, probs if rule.needs_draft_probs else None)

@@ -90,7 +90,9 @@ class CommitState:
         return Commit(kept, text, self.finish_reason, len(ids) - len(kept))
 
     def close(self) -> str:
-        """End a text that was cancelled: return the last delta, what was held back."""
+        """End a text that was cancelled: return the last delta, what was held back; "" if it had ended."""
+        if self.finish_reason is not None:
+            return ""
         tail = self._tail()
         self._pieces.append(tail)
         return tail

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from memspec_actors.protocols.events import Share as ShareKind
+from memspec_actors.protocols.messages import IterationReport
 from memspec_actors.protocols.results import DraftFigures, Share, SpeculativeMetrics
 
 __all__ = ["SpeculationCounters", "share_kind"]
@@ -72,7 +73,20 @@ class SpeculationCounters:
         if draft is not None:
             self._add_draft(draft, drafted, accepted, emitted)
 
-    def speculative_metrics(self) -> SpeculativeMetrics:
+    def add_report(self, report: IterationReport) -> None:
+        """Add the iteration that a report describes; it knows nothing of time spent waiting."""
+        draft = None if report.draft is None else report.draft.name
+        self.add(
+            draft=draft,
+            share=share_kind(draft, report.desired),
+            drafted=report.drafted,
+            accepted=report.accepted,
+            emitted=report.emitted,
+            work_us=report.draft_us + report.verify_us,
+            catch_up_us=report.catch_up_us,
+        )
+
+    def metrics(self) -> SpeculativeMetrics:
         """Return vLLM's figures; rates of nothing are 0."""
         steps, drafted, accepted = self._num_spec_steps, self._num_drafted, self._num_accepted
         return SpeculativeMetrics(

@@ -1,10 +1,11 @@
 """Decide, while drafting, whether one more token is worth its time."""
 
-from typing import Protocol
-
-from torch import Tensor
+from typing import TYPE_CHECKING, Protocol
 
 from memspec_actors.errors import ConfigError
+
+if TYPE_CHECKING:
+    from torch import Tensor  # names of stop rules are checked where torch is not loaded yet
 
 __all__ = ["FixedLength", "StopRule", "stop_rule"]
 
@@ -20,7 +21,7 @@ class StopRule(Protocol):
         """Bound the tokens of one draft; 0 drafts nothing."""
         ...
 
-    def keep_drafting(self, num_drafted: int, token_id: int, logits: Tensor) -> bool:
+    def keep_drafting(self, num_drafted: int, token_id: int, logits: "Tensor") -> bool:
         """Tell whether to draft on, after ``num_drafted`` tokens of which ``token_id`` is the last.
 
         ``logits`` (V,) is the draft's raw output that the last token was drawn from. That token is kept either way.
@@ -35,7 +36,7 @@ class FixedLength:
         self.name = f"fixed:{k}"
         self.max_tokens = k
 
-    def keep_drafting(self, num_drafted: int, token_id: int, logits: Tensor) -> bool:
+    def keep_drafting(self, num_drafted: int, token_id: int, logits: "Tensor") -> bool:
         return num_drafted < self.max_tokens
 
 
