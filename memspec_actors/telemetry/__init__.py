@@ -1,0 +1,6 @@
+"""Writing the event log, and reading it back."""
+
+from memspec_actors.telemetry.event_log import EventLog
+from memspec_actors.telemetry.reader import EventReader, UnknownEvent, read_events
+
+__all__ = ["EventLog", "EventReader", "UnknownEvent", "read_events"]

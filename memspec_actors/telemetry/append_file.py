@@ -1,0 +1,64 @@
+"""A file of whole lines that is only ever appended to, each line by one ``write()``, and set aside when it is full."""
+
+import os
+import stat
+from pathlib import Path
+
+__all__ = ["AppendFile", "rotated_files"]
+
+
+class AppendFile:
+    """Append lines to ``path``, which becomes ``path.1`` (that one ``path.2``) before it outgrows ``rotate_bytes``.
+
+    A half line that a killed process left at the end is closed off with a newline. A line longer than ``rotate_bytes``
+    has a file to itself. What is no regular file (a pipe, a device) is never rotated. Raises OSError.
+    """
+
+    def __init__(self, path: Path, rotate_bytes: int | None = None) -> None:
+        self._path = path
+        self._rotate_bytes = rotate_bytes
+        self._open()
+
+    def append(self, line: bytes | bytearray) -> None:
+        """Write ``line``, which ends in a newline. Raises OSError if it could not be written whole."""
+        if self._rotate_bytes is not None and self._num_bytes + len(line) > self._rotate_bytes and self._num_bytes:
+            self._rotate()
+        written = os.write(self._fd, line)
+        self._num_bytes += written
+        if written != len(line):
+            raise OSError(f"only {written} of {len(line)} bytes could be written")
+
+    def close(self) -> None:
+        """Close the file; nothing is written."""
+        os.close(self._fd)
+
+    def _open(self) -> None:
+        self._fd = os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
+        status = os.fstat(self._fd)
+        self._num_bytes = status.st_size
+        if not stat.S_ISREG(status.st_mode):
+            self._rotate_bytes = None
+        elif self._num_bytes and not _ends_in_newline(self._path):
+            self._num_bytes += os.write(self._fd, b"\n")
+
+    def _rotate(self) -> None:
+        for file in rotated_files(self._path):
+            stem, _, number = file.name.rpartition(".")
+            file.rename(file.with_name(f"{stem}.{int(number) + 1}"))
+        self._path.rename(self._path.with_name(f"{self._path.name}.1"))
+        full = self._fd
+        self._open()
+        os.close(full)
+
+
+def rotated_files(path: Path) -> list[Path]:
+    """List ``path.N``, …, ``path.2``, ``path.1``: the oldest first."""
+    pattern = path.name.replace("[", "[[]")
+    numbered = [file for file in path.parent.glob(f"{pattern}.*") if file.name[len(path.name) + 1 :].isdecimal()]
+    return sorted(numbered, key=lambda file: int(file.name.rpartition(".")[2]), reverse=True)
+
+
+def _ends_in_newline(path: Path) -> bool:
+    with path.open("rb") as file:
+        file.seek(-1, os.SEEK_END)
+        return file.read() == b"\n"
