@@ -1,0 +1,39 @@
+"""The tree of commands. Nothing heavy is imported before a command runs: ``--help`` must answer at once."""
+
+import os
+from typing import Annotated
+
+import typer
+
+from memspec_actors.cli import config, doctor, predictor, run, zoo
+
+__all__ = ["DEBUG_VARIABLE", "app"]
+
+DEBUG_VARIABLE = "MEMSPEC_DEBUG"
+
+app = typer.Typer(name="memspec", add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
+app.command("run")(run.run)
+app.command("doctor")(doctor.doctor)
+app.add_typer(config.app, name="config")
+app.add_typer(zoo.app, name="zoo")
+app.add_typer(predictor.app, name="predictor")
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        from importlib.metadata import version
+
+        typer.echo(f"memspec {version('memspec-actors')}")
+        raise typer.Exit
+
+
+@app.callback()
+def memspec(
+    version: Annotated[
+        bool, typer.Option("--version", help="Show the version and exit.", callback=_show_version, is_eager=True)
+    ] = False,
+    debug: Annotated[bool, typer.Option("--debug", help="Show tracebacks (also MEMSPEC_DEBUG=1).")] = False,
+) -> None:
+    """Speculative decoding with more drafts than fast memory holds."""
+    if debug:
+        os.environ[DEBUG_VARIABLE] = "1"

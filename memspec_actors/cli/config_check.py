@@ -1,0 +1,39 @@
+"""Check what a configuration names: rules and policies that exist, directories that hold models."""
+
+from pathlib import Path
+
+from memspec_actors import zoo
+from memspec_actors.config import Config, zoo_name
+from memspec_actors.errors import ConfigError
+from memspec_actors.scheduling.rankers import parse_policy
+from memspec_actors.speculation.accept import acceptance_rule
+from memspec_actors.speculation.stop import stop_rule
+
+__all__ = ["check_config"]
+
+
+def check_config(config: Config) -> None:
+    """Raise the first error that opening an engine with ``config`` would run into, short of reading weights."""
+    parse_policy(config.schedule.policy, [draft.name for draft in config.drafts])
+    stop_rule(config.speculation.stop)
+    acceptance_rule(config.speculation.accept, greedy=config.speculation.accept == "exact")
+    _check_model("[target] model", config.target.model)
+    for draft in config.drafts:
+        _check_model(f"[[drafts]] {draft.name} model", draft.model)
+    if config.predictor.path not in (None, "zoo"):
+        _check_directory("[predictor] path", Path(config.predictor.path), "encoder and head")
+    if config.events.path is not None and not Path(config.events.path).parent.is_dir():
+        raise ConfigError(f"[events] path is {config.events.path!r}; its directory does not exist: create it")
+
+
+def _check_model(key: str, model: str) -> None:
+    name = zoo_name(model)
+    directory = Path(model) if name is None else zoo.path(name)
+    _check_directory(key, directory, "a Hugging Face model")
+    if not (directory / "config.json").is_file():
+        raise ConfigError(f"{key} is {model!r}; the directory has no config.json: give a Hugging Face model directory")
+
+
+def _check_directory(key: str, directory: Path, holds: str) -> None:
+    if not directory.is_dir():
+        raise ConfigError(f"{key} is {str(directory)!r}, which is no directory; it must be one with {holds}")

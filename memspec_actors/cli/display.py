@@ -1,0 +1,139 @@
+"""How a generation looks: text with a status line under it on a terminal, plain text elsewhere, or one JSON object."""
+
+import sys
+import time
+from types import TracebackType
+from typing import Protocol, Self
+
+from rich.console import Console, Group
+from rich.live import Live
+from rich.text import Text
+
+from memspec_actors.cli.output import print_json
+from memspec_actors.protocols.results import GenerationResult, TextChunk
+
+__all__ = ["Display", "JsonDisplay", "LiveDisplay", "PlainDisplay", "choose_display", "summary"]
+
+
+class Display(Protocol):
+    """Show the chunks of a generation while entered, then its result."""
+
+    def __enter__(self) -> Self: ...
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None
+    ) -> None: ...
+
+    def chunk(self, chunk: TextChunk) -> None: ...
+
+    def finish(self, result: GenerationResult) -> None: ...
+
+
+def choose_display(*, json: bool) -> Display:
+    """Choose by what standard output is."""
+    if json:
+        return JsonDisplay()
+    return LiveDisplay(Console(highlight=False)) if sys.stdout.isatty() else PlainDisplay()
+
+
+class JsonDisplay:
+    """Print the result as one JSON object, and nothing else."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        pass
+
+    def chunk(self, chunk: TextChunk) -> None:
+        pass
+
+    def finish(self, result: GenerationResult) -> None:
+        print_json(result)
+
+
+class PlainDisplay:
+    """Write the text as it comes, ended by a newline."""
+
+    def __init__(self) -> None:
+        self._last = "\n"
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        if not self._last.endswith("\n"):
+            self._write("\n")
+
+    def chunk(self, chunk: TextChunk) -> None:
+        if chunk.text:
+            self._write(chunk.text)
+
+    def finish(self, result: GenerationResult) -> None:
+        pass
+
+    def _write(self, text: str) -> None:
+        self._last = text
+        sys.stdout.write(text)
+        sys.stdout.flush()
+
+
+class LiveDisplay:
+    """Write ended lines for good; redraw the last line and the status under it."""
+
+    def __init__(self, console: Console) -> None:
+        self._live = Live(console=console, refresh_per_second=12, vertical_overflow="visible")
+        self._line = ""
+        self._status = _Status()
+
+    def __enter__(self) -> Self:
+        self._live.start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self._live.update(Group(Text(self._line)) if self._line else Group())
+        self._live.stop()
+
+    def chunk(self, chunk: TextChunk) -> None:
+        *ended, self._line = (self._line + chunk.text).split("\n")
+        for line in ended:
+            self._live.console.print(Text(line), soft_wrap=True)
+        self._status.add(chunk)
+        self._live.update(Group(Text(self._line), Text(str(self._status), style="dim", no_wrap=True)))
+
+    def finish(self, result: GenerationResult) -> None:
+        self._live.console.print(Text(summary(result), style="dim"))
+
+
+class _Status:
+    """Follow a generation: active draft, resident set, tokens per second, acceptance."""
+
+    def __init__(self) -> None:
+        self._began: float | None = None
+        self._tokens = self._drafted = self._accepted = 0
+        self._where = ""
+
+    def add(self, chunk: TextChunk) -> None:
+        if self._began is None:
+            self._began = time.monotonic()  # the first tokens are counted from when they came
+        else:
+            self._tokens += len(chunk.token_ids)
+        self._drafted += chunk.drafted
+        self._accepted += chunk.accepted
+        self._where = f"draft {chunk.draft or 'none'} | resident {' '.join(chunk.resident) or 'none'}"
+
+    def __str__(self) -> str:
+        seconds = time.monotonic() - (self._began or 0.0)
+        rate = f"{self._tokens / seconds:.0f} tokens/s" if self._tokens and seconds > 0 else "starting"
+        accepted = f"accepted {self._accepted / self._drafted:.0%}" if self._drafted else "nothing drafted"
+        return f"{self._where} | {rate} | {accepted}"
+
+
+def summary(result: GenerationResult) -> str:
+    """Say in one line how a generation went."""
+    speed, length = result.timing.tokens_per_second, result.metrics.speculative_decoding.mean_acceptance_length
+    drafts = ", ".join(f"{name} {used.tokens}" for name, used in result.scheduling.drafts.items() if used.iterations)
+    return (
+        f"{result.usage.completion_tokens} tokens ({result.finish_reason}) at {speed:.1f} a second, "
+        f"{length:.2f} tokens a speculative step, {result.scheduling.switches} switches; by draft: {drafts or 'none'}"
+    )

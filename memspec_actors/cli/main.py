@@ -1,0 +1,59 @@
+"""The way in and the way out: exit codes, and one line on standard error for everything that went wrong."""
+
+import os
+import sys
+import traceback
+from collections.abc import Sequence
+from typing import cast
+
+import typer
+
+from memspec_actors.cli.app import DEBUG_VARIABLE, app
+from memspec_actors.errors import MemSpecError, UsageError
+
+__all__ = ["main"]
+
+# Newer versions of typer carry click inside them, under no public name.
+_CommandLineError = cast(type[Exception], typer.BadParameter.__base__)
+
+FAILURE, BAD_USE, INTERRUPTED = 1, 2, 130
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run ``memspec`` with ``arguments`` (the process's own by default) and return its exit code.
+
+    0 is success, 1 failure, 2 bad use or input, 130 an interrupt. MEMSPEC_DEBUG=1 or ``--debug`` shows tracebacks.
+    """
+    try:
+        code = app(arguments, prog_name="memspec", standalone_mode=False)
+        sys.stdout.flush()
+    except (KeyboardInterrupt, typer.Abort):
+        return _report("interrupted", INTERRUPTED)
+    except _CommandLineError as error:
+        return _report(_with_help(error), BAD_USE)
+    except MemSpecError as error:
+        return _report(str(error), BAD_USE if isinstance(error, UsageError) else FAILURE)
+    except BrokenPipeError:
+        return _closed_pipe()
+    except Exception as error:  # noqa: BLE001 - whatever it was, it ends in one line and an exit code
+        return _report(f"unexpected {type(error).__name__}: {error}; run with --debug to see where", FAILURE)
+    return code if isinstance(code, int) else 0
+
+
+def _report(message: str, code: int) -> int:
+    if os.environ.get(DEBUG_VARIABLE) == "1":
+        traceback.print_exc()
+    sys.stderr.write(f"memspec: error: {' '.join(message.split())}\n")
+    return code
+
+
+def _with_help(error: Exception) -> str:
+    message = str(getattr(error, "format_message", error.__str__)()).rstrip(".")
+    context = getattr(error, "ctx", None)
+    return f"{message} (see {context.command_path} --help)" if context else message
+
+
+def _closed_pipe() -> int:
+    # The reader of our output has gone, as in `memspec zoo list | head -1`. Python would complain again at exit.
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return FAILURE

@@ -1,0 +1,44 @@
+"""What commands print: one JSON object, tables, progress on standard error."""
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Annotated, Any
+
+import typer
+
+__all__ = ["JsonOption", "Progress", "print_json", "progress_bars"]
+
+#: Hears (what is being done, how much is done, how much there is).
+Progress = Callable[[str, int, int], None]
+
+JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else on standard output.")]
+
+
+def print_json(value: Any) -> None:
+    """Print ``value`` (a msgspec struct, or anything it encodes) as one line of JSON."""
+    import msgspec
+
+    typer.echo(msgspec.json.encode(value).decode())
+
+
+@contextmanager
+def progress_bars() -> Iterator[Progress]:
+    """Give a callback that draws one bar per thing being done; off a terminal it draws nothing."""
+    if not sys.stderr.isatty():
+        yield lambda what, done, total: None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, TaskID, TextColumn, TimeRemainingColumn
+    from rich.progress import Progress as Bars
+
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Bars(*columns, console=Console(stderr=True), transient=True) as bars:
+        tasks: dict[str, TaskID] = {}
+
+        def progress(what: str, done: int, total: int) -> None:
+            if what not in tasks:
+                tasks[what] = bars.add_task(what, total=total)
+            bars.update(tasks[what], completed=done, total=total)
+
+        yield progress
