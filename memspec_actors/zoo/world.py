@@ -1,0 +1,196 @@
+"""Write requests and their answers for the embedded models: a small, seeded, fully determined world.
+
+A request is what every embedded model was trained to complete:
+
+    Request:
+    First visit Velton for Omar
+    Second bill 4 dunols for Ada
+    Answer:
+
+and its answer repeats every line as a heading, each followed by a body of one domain, a blank line between items:
+
+    First visit Velton for Omar
+    Take the Dane ferry in spring. See crooked castle ...
+
+The body is a function of the line: every coined entity (a town, a record, a unit, an Act, a drug) has fixed facts and
+fixed wordings, so what a draft has to know is its domain. Names come from thousands of coined ones and numbers from ranges, so
+they can only be copied. Training and evaluation use disjoint names (`split`).
+"""
+
+from __future__ import annotations
+
+import random
+import string
+from collections.abc import Mapping, Sequence
+from typing import Literal
+
+import msgspec
+
+from memspec_actors.zoo.domain import Domain, Task
+from memspec_actors.zoo.domain_code import CODE
+from memspec_actors.zoo.domain_general import GENERAL
+from memspec_actors.zoo.domain_law import LAW
+from memspec_actors.zoo.domain_math import MATH
+from memspec_actors.zoo.domain_medical import MEDICAL
+
+ANCHORS = ("First", "Second", "Third", "Fourth", "Fifth", "Sixth")
+_WORLD = (GENERAL, CODE, MATH, LAW, MEDICAL)
+DOMAINS = tuple(domain.name for domain in _WORLD)
+NUM_ENTITIES = 96
+WORLD_SEED = "memspec-world-1"
+
+Split = Literal["train", "eval"]
+
+_ONSETS = tuple("b br c ch d dr f fl g gr h j k l m n p pl r s sk st t tr v w y z".split())
+_VOWELS = tuple("a e i o u ai ea ou".split())
+_CODAS = tuple("l m n r s t x nd rk lm".split())
+_NAME_HEADS = tuple(a + b for a in "B C D F G H J K L M N P R S T V W Z".split() for b in "a e i o u".split())
+_NAME_TAILS = tuple(
+    a + b + c for a in "b d f l m n r s t v".split() for b in "a e i o u".split() for c in ("n", "s", "r", "l", "k", "")
+)
+
+
+class Item(msgspec.Struct, frozen=True, kw_only=True):
+    """One line of a request (`title`, without its anchor), its answer (`body`), and the `slots` that must be copied."""
+
+    domain: str
+    entity: str
+    title: str
+    body: str
+    slots: tuple[str, ...]
+
+
+class Request(msgspec.Struct, frozen=True, kw_only=True):
+    """A request and the answer it deserves; `prompt_text + answer_text` is one training document."""
+
+    prompt_text: str
+    answer_text: str
+    items: tuple[Item, ...]
+
+
+class Entity(msgspec.Struct, frozen=True, kw_only=True):
+    """A coined thing with its facts and, for each task and sentence, the wording it takes."""
+
+    name: str
+    facts: Mapping[str, str]
+    wordings: tuple[tuple[int, ...], ...]
+
+
+def _fields(task: Task) -> set[str]:
+    texts = [alternative for sentence in task.sentences for alternative in sentence]
+    return {field for text in texts for _, field, _, _ in string.Formatter().parse(text) if field}
+
+
+def _coin(rng: random.Random, domain: Domain, taken: set[str]) -> str:
+    while True:
+        word = rng.choice(_ONSETS) + rng.choice(_VOWELS) + rng.choice(_CODAS) + rng.choice(domain.endings)
+        if word not in taken:
+            taken.add(word)
+            return word.capitalize() if domain.capital else word
+
+
+def _draw_facts(rng: random.Random, domain: Domain, needed: set[str]) -> dict[str, str]:
+    facts: dict[str, str] = {}
+    for fact, values in domain.facts.items():
+        keys = [fact, *(f"{fact}{i}" for i in range(2, 10) if f"{fact}{i}" in needed)]
+        facts.update(zip(keys, rng.sample(values, len(keys)), strict=True))
+    return facts
+
+
+def _entities(domain: Domain, taken: set[str]) -> tuple[Entity, ...]:
+    rng = random.Random(f"{WORLD_SEED}:{domain.name}")
+    needed = set().union(*(_fields(task) for task in domain.tasks))
+    return tuple(
+        Entity(
+            name=_coin(rng, domain, taken),
+            facts=_draw_facts(rng, domain, needed),
+            wordings=tuple(tuple(rng.randrange(len(s)) for s in task.sentences) for task in domain.tasks),
+        )
+        for _ in range(NUM_ENTITIES)
+    )
+
+
+def _world() -> dict[str, tuple[Entity, ...]]:
+    taken: set[str] = set()
+    return {domain.name: _entities(domain, taken) for domain in _WORLD}
+
+
+ENTITIES = _world()
+_BY_NAME = {domain.name: domain for domain in _WORLD}
+
+
+def sample_name(rng: random.Random, split: Split) -> str:
+    """Coin a person's name; one in eight of all names belongs to the evaluation split alone."""
+    while True:
+        head, tail = rng.randrange(len(_NAME_HEADS)), rng.randrange(len(_NAME_TAILS))
+        if ((head + tail) % 8 == 0) == (split == "eval"):
+            return _NAME_HEADS[head] + _NAME_TAILS[tail]
+
+
+def _sample_number(rng: random.Random, task: Task, taken: set[int]) -> int:
+    assert task.numbers is not None
+    low, high = task.numbers
+    return rng.choice([n for n in range(low, high + 1) if n not in taken])
+
+
+def _arithmetic(task: Task, facts: Mapping[str, str], number: int) -> dict[str, str]:
+    fields = _fields(task)
+    if "product" not in fields:
+        return {}
+    factor = facts["factor" if "factor" in fields else "price"]
+    extra = facts["extra2" if "extra2" in fields else "extra"]
+    product = number * int(factor)
+    return {"product": str(product), "total": str(product + int(extra))}
+
+
+def _item(rng: random.Random, domain: Domain, index: int, verb: str, name: str, numbers: set[int]) -> Item:
+    task, entity = domain.tasks[index], rng.choice(ENTITIES[domain.name])
+    values = dict(entity.facts, entity=entity.name, name=name, verb=verb)
+    slots = [name]
+    if task.numbers is not None:
+        number = _sample_number(rng, task, numbers)
+        numbers.add(number)
+        values |= _arithmetic(task, entity.facts, number) | {"number": str(number)}
+        slots.append(str(number))
+    wordings = zip(task.sentences, entity.wordings[index], strict=True)
+    body = task.joiner.join(sentence[choice].format_map(values) for sentence, choice in wordings)
+    return Item(
+        domain=domain.name, entity=entity.name, title=task.title.format_map(values), body=body, slots=tuple(slots)
+    )
+
+
+def sample_phases(rng: random.Random, domain: str | None = None) -> tuple[str, ...]:
+    """Draw the domains of a request's one to four items: all `domain`, or a random walk over all domains."""
+    num_items = rng.choice((1, 1, 2, 3, 4))
+    if domain is not None:
+        return (domain,) * num_items
+    phases = [rng.choice(DOMAINS)]
+    same = rng.random() < 0.3
+    while len(phases) < num_items:
+        phases.append(phases[0] if same else rng.choice([d for d in DOMAINS if d != phases[-1]]))
+    return tuple(phases)
+
+
+def sample_request(rng: random.Random, phases: Sequence[str], split: Split = "train") -> Request:
+    """Write one request with an item for each domain of `phases`, and its answer.
+
+    Verbs, names and numbers of one request are all different, so every line is named by its first word.
+    """
+    items: list[Item] = []
+    verbs: set[str] = set()
+    names: set[str] = set()
+    numbers: set[int] = set()
+    for phase in phases:
+        domain = _BY_NAME[phase]
+        choices = [(i, verb) for i, task in enumerate(domain.tasks) for verb in task.verbs if verb not in verbs]
+        index, verb = rng.choice(choices)
+        name = sample_name(rng, split)
+        while name in names:
+            name = sample_name(rng, split)
+        verbs.add(verb)
+        names.add(name)
+        items.append(_item(rng, domain, index, verb, name, numbers))
+    titles = [f"{anchor} {item.title}" for anchor, item in zip(ANCHORS, items, strict=False)]
+    prompt = "Request:\n" + "".join(title + "\n" for title in titles) + "Answer:\n"
+    answer = "\n\n".join(f"{title}\n{item.body}" for title, item in zip(titles, items, strict=True))
+    return Request(prompt_text=prompt, answer_text=answer, items=tuple(items))
