@@ -1,0 +1,321 @@
+"""Which drafts are in memory and which of them may be used: a state machine, events in, instructions out.
+
+    absent --> loading --> warming --> resident --> revoked --> absent
+                |    \\         |           ^           |
+                |   failed   discarded     +-----------+  wanted again before it was freed
+                v              |
+            cancelling         +--> absent, or warming again
+                |
+                +--> absent, or warming if it finished all the same and is wanted again
+
+A loading or warming draft whose place is needed keeps its bytes until the Loader or the Decoder has let go of it; a
+resident one is revoked and keeps them until the Decoder has acknowledged an epoch without it. Only then are they given
+to another draft. Room is made for the newest ranking only: nothing is remembered of what older ones wanted.
+"""
+
+from collections.abc import Sequence
+
+import msgspec
+
+from memspec_actors.protocols.messages import ResidentDraft
+from memspec_actors.protocols.results import ResidencySnapshot
+from memspec_actors.scheduling.artefacts import Artefact, DraftSpec
+from memspec_actors.scheduling.backoff import Backoff, Quarantine
+from memspec_actors.scheduling.instructions import AbortLoad, Announce, Failed, Freed, Instruction, Revoked, Warm
+from memspec_actors.scheduling.slots import IN_TRANSIT, Slot, Slots, State
+from memspec_actors.scheduling.working_set import Eviction, update_cache, working_set
+
+__all__ = ["Artefact", "Backoff", "DraftSpec", "Residency", "ResidencyCounts"]
+
+# What an announcement tells: the drafts that may be used and the names of those that cannot be loaded.
+View = tuple[tuple[ResidentDraft, ...], tuple[str, ...]]
+
+
+class ResidencyCounts(msgspec.Struct, kw_only=True):
+    """Count loads by outcome (``loads`` finished) and drafts freed.
+
+    A prefetch is useful once its draft was activated, and wasted if it was freed before that.
+    """
+
+    loads: int = 0
+    failures: int = 0
+    cancellations: int = 0
+    evictions: int = 0
+    useful: int = 0
+    wasted: int = 0
+
+
+class Residency:
+    """Keep the best-ranked drafts in at most ``capacity`` places and ``budget_bytes`` bytes.
+
+    Times are seconds of one monotonic clock. Every handler first looks whether its message is about the present load of
+    a draft (others are stale and ignored), raises before it changes anything, and returns what is to be done, in order.
+    A draft larger than the whole budget is unavailable for ever. Raises ConfigError for impossible specs or a budget
+    below 1 byte, ValueError for a capacity below 1.
+    """
+
+    def __init__(
+        self, specs: Sequence[DraftSpec], *, capacity: int, budget_bytes: int, backoff: Backoff | None = None
+    ) -> None:
+        self._slots = Slots(specs, capacity, budget_bytes)
+        self._quarantine = Quarantine(backoff or Backoff())
+        self._scores: dict[str, float] = {}  # the newest ranking, best first
+        self._active: ResidentDraft | None = None
+        self._epoch = 0
+        self._acked_epoch = 0
+        self._published: View | None = ((), ())
+        self._counts = ResidencyCounts()
+        self._refuse_oversized()
+
+    # --- events -------------------------------------------------------------------------------------------------------
+
+    def on_ranking(self, order: Sequence[str], scores: Sequence[float], now: float) -> list[Instruction]:
+        """Take over a ranking, best first. Raises ValueError for unknown or repeated drafts or a missing score."""
+        known = self._slots.draft_names
+        if not set(order) <= set(known) or len(set(order)) != len(order) or len(scores) != len(order):
+            raise ValueError(
+                f"ranking {tuple(order)} with scores {tuple(scores)}: it must name drafts of {known} at most once each,"
+                f" with one score each"
+            )
+        self._scores = dict(zip(order, scores, strict=True))
+        return self._settle(now)
+
+    def on_load_finished(self, draft: ResidentDraft, now: float) -> list[Instruction]:
+        """Warm a loaded draft; free one whose load was given up, unless it is wanted again."""
+        slot = self._slots.find(draft, *IN_TRANSIT)
+        if slot is None:
+            return []
+        self._counts.loads += 1
+        self._quarantine.forgive(draft.name)
+        if slot.state is State.CANCELLING and draft.name not in self._wanted():
+            return [self._free(slot), *self._settle(now)]
+        slot.state = State.WARMING
+        return [Warm(draft), *self._settle(now)]
+
+    def on_load_failed(self, draft: ResidentDraft, error: str, now: float) -> list[Instruction]:
+        """Take the bytes back and quarantine the draft."""
+        slot = self._slots.find(draft, *IN_TRANSIT)
+        if slot is None:
+            return []
+        self._counts.failures += 1
+        self._slots.drop(slot)
+        retry_in_s = self._quarantine.add(draft.name, error, now)
+        return [Failed(draft, error, retry_in_s), *self._settle(now)]
+
+    def on_load_cancelled(self, draft: ResidentDraft, now: float) -> list[Instruction]:
+        """Take the bytes back; a draft that is wanted again is loaded anew."""
+        slot = self._slots.find(draft, *IN_TRANSIT)
+        if slot is None:
+            return []
+        self._counts.cancellations += 1
+        self._slots.drop(slot)
+        return self._settle(now)
+
+    def on_warmed(self, draft: ResidentDraft, now: float) -> list[Instruction]:
+        """Announce a warmed draft, or free it if its place is needed."""
+        slot = self._slots.find(draft, State.WARMING, State.DISCARDED)
+        if slot is None:
+            return []
+        if slot.state is State.DISCARDED:
+            return [self._free(slot), *self._settle(now)]
+        slot.state = State.RESIDENT
+        return self._settle(now)
+
+    def on_activated(self, draft: ResidentDraft | None) -> list[Instruction]:
+        """Note which draft decodes: the one before it may have to make room."""
+        if not self._may_be_active(draft):
+            return []
+        self._note_active(draft)
+        return self._free_acknowledged() + self._settle(None)
+
+    def on_ack(self, epoch: int, active: ResidentDraft | None, now: float) -> list[Instruction]:
+        """Free what the acknowledged epoch leaves out.
+
+        Epoch 0 comes from a Decoder that started anew: it holds nothing and has read nothing, so whatever it should
+        know is said again, under a new epoch.
+        """
+        if epoch == 0:
+            return self._reintroduce(now)
+        if not self._acked_epoch <= epoch <= self._epoch or not self._may_be_active(active):
+            return []
+        self._acked_epoch = epoch
+        self._note_active(active)
+        return self._free_acknowledged() + self._settle(now)
+
+    def on_tick(self, now: float) -> list[Instruction]:
+        """Let quarantined drafts whose back-off has passed be loaded again."""
+        return self._settle(now)
+
+    # --- questions ----------------------------------------------------------------------------------------------------
+
+    def next_tick(self) -> float | None:
+        """Return when ``on_tick`` has something to do, or None."""
+        return self._quarantine.next_expiry()
+
+    def unavailable_reasons(self) -> dict[str, str]:
+        """Return why each unavailable draft is unavailable."""
+        return self._quarantine.reasons
+
+    @property
+    def counts(self) -> ResidencyCounts:
+        """A copy of the counts so far."""
+        return msgspec.structs.replace(self._counts)
+
+    @property
+    def resident_bytes(self) -> int:
+        """Bytes of drafts whose load has finished, until they are freed."""
+        return self._slots.resident_bytes
+
+    @property
+    def reserved_bytes(self) -> int:
+        """Bytes that loads in flight have reserved."""
+        return self._slots.reserved_bytes
+
+    def snapshot(self, now: float) -> ResidencySnapshot:
+        """Show the cache; ``loading`` are all drafts that hold memory and were not announced yet."""
+        return ResidencySnapshot(
+            epoch=self._epoch,
+            resident=self._names(State.RESIDENT),
+            loading=self._names(State.LOADING, State.CANCELLING, State.WARMING, State.DISCARDED),
+            revoked=self._names(State.REVOKED),
+            unavailable=tuple(name for name in self._unavailable() if self._quarantine.holds(name, now)),
+            active=self._active.name if self._active else None,
+            capacity=self._slots.capacity,
+            budget_bytes=self._slots.arena.budget_bytes,
+            resident_bytes=self.resident_bytes,
+            reserved_bytes=self.reserved_bytes,
+            loads=self._counts.loads,
+            evictions=self._counts.evictions,
+        )
+
+    # --- what follows from the present state --------------------------------------------------------------------------
+
+    def _settle(self, now: float | None) -> list[Instruction]:
+        """Bring the cache closer to the newest ranking, as far as nothing has to be waited for."""
+        if now is not None:
+            self._quarantine.expire(now)
+        wanted = self._wanted()
+        self._keep(wanted)
+        update = update_cache(
+            tuple(self._scores),
+            wanted,
+            self._slots.held(wanted),
+            protected=self._protected(),
+            capacity=self._slots.capacity,
+            fits=self._slots.arena.would_hold,
+        )
+        evictions = [instruction for eviction in update.evict for instruction in self._evict(eviction)]
+        return evictions + self._publish() + self._start(update.prefetch)
+
+    def _wanted(self) -> tuple[str, ...]:
+        order = [name for name in self._scores if name not in self._quarantine]
+        return working_set(order, self._slots.capacity, self._slots.arena.could_hold)
+
+    def _keep(self, wanted: Sequence[str]) -> None:
+        # What is wanted again and not gone yet stays: cheaper than loading it a second time. A cancelled load cannot
+        # be called back, but keeps its place: if it finishes all the same it is adopted.
+        for slot in self._slots.in_state(State.REVOKED, State.DISCARDED):
+            if slot.draft.name in wanted:
+                slot.state = State.RESIDENT if slot.state is State.REVOKED else State.WARMING
+                slot.revoked_epoch = None
+
+    def _protected(self) -> set[str]:
+        if self._active is None:
+            return set()
+        if self._slots.find(self._active, State.REVOKED):
+            # Activated while its revocation was under way: the Decoder will move to one that it can still see, so none
+            # of those is taken away before it has said to which.
+            return set(self._names(State.RESIDENT))
+        return {self._active.name}
+
+    def _evict(self, eviction: Eviction) -> list[Instruction]:
+        slot = self._slots.get(eviction.victim)
+        assert slot is not None, "only drafts in memory are evicted"
+        match slot.state:
+            case State.LOADING:
+                slot.state = State.CANCELLING
+                return [AbortLoad(slot.draft)]
+            case State.WARMING:
+                slot.state = State.DISCARDED
+                return []
+            case _:
+                slot.state = State.REVOKED
+                reason = f"its room is needed for {eviction.room_for}"
+                return [Revoked(slot.draft, reason, self._scores.get(eviction.victim))]
+
+    def _publish(self) -> list[Instruction]:
+        present = (tuple(slot.draft for slot in self._slots.in_state(State.RESIDENT)), self._unavailable())
+        if present == self._published:
+            return []
+        reason = _difference(self._published, present)
+        self._published = present
+        self._epoch += 1
+        for slot in self._slots.in_state(State.REVOKED):
+            if slot.revoked_epoch is None:
+                slot.revoked_epoch = self._epoch
+        return [Announce(self._epoch, *present, reason)]
+
+    def _start(self, prefetch: Sequence[str]) -> list[Instruction]:
+        # In order of rank, and none before a better-ranked one: it might take the gap that the better one waits for.
+        started: list[Instruction] = []
+        for name in prefetch:
+            start = self._slots.start_load(name)
+            if start is None:
+                break
+            started.append(start)
+        return started
+
+    def _free_acknowledged(self) -> list[Instruction]:
+        return [
+            self._free(slot)
+            for slot in self._slots.in_state(State.REVOKED)
+            if slot.revoked_epoch is not None and slot.revoked_epoch <= self._acked_epoch and slot.draft != self._active
+        ]
+
+    def _free(self, slot: Slot) -> Freed:
+        self._counts.evictions += 1
+        self._counts.wasted += not slot.used
+        return Freed(slot.draft, self._slots.drop(slot), self._acked_epoch)
+
+    def _reintroduce(self, now: float) -> list[Instruction]:
+        self._active = None
+        if self._epoch:
+            self._published = None
+        warming = self._slots.in_state(State.WARMING, State.DISCARDED)
+        return [*(Warm(slot.draft) for slot in warming), *self._settle(now)]
+
+    def _may_be_active(self, draft: ResidentDraft | None) -> bool:
+        return draft is None or self._slots.find(draft, State.RESIDENT, State.REVOKED) is not None
+
+    def _note_active(self, draft: ResidentDraft | None) -> None:
+        self._active = draft
+        slot = self._slots.get(draft.name) if draft else None
+        if slot is not None and not slot.used:
+            slot.used = True
+            self._counts.useful += 1
+
+    def _names(self, *states: State) -> tuple[str, ...]:
+        return tuple(slot.draft.name for slot in self._slots.in_state(*states))
+
+    def _unavailable(self) -> tuple[str, ...]:
+        return tuple(name for name in self._slots.draft_names if name in self._quarantine)
+
+    def _refuse_oversized(self) -> None:
+        arena = self._slots.arena
+        for name in self._slots.draft_names:
+            if not arena.could_hold([name]):
+                self._quarantine.add_for_ever(
+                    name,
+                    f"draft {name!r} needs {arena.nbytes([name])} bytes and the whole budget is {arena.budget_bytes};"
+                    f" raise memory.budget or leave the draft out",
+                )
+
+
+def _difference(before: View | None, after: View) -> str:
+    if before is None:
+        return "the Decoder started anew"
+    changes = [f"{draft.name} joined" for draft in after[0] if draft not in before[0]]
+    changes += [f"{draft.name} revoked" for draft in before[0] if draft not in after[0]]
+    changes += [f"{name} unavailable" for name in after[1] if name not in before[1]]
+    changes += [f"{name} available again" for name in before[1] if name not in after[1]]
+    return ", ".join(changes)
