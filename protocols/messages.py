@@ -12,6 +12,7 @@ from memspec_actors.protocols.requests import GenerationRequest
 from memspec_actors.protocols.results import GenerationResult, TextChunk
 
 __all__ = [
+    "BackoffPassed",
     "CacheManagerMessage",
     "Cancel",
     "CancelLoad",
@@ -142,13 +143,17 @@ class IterationReport(Message):
     catch_up_us: float
     draft_us: float
     verify_us: float
+    waited_us: float  # decoding stood still for a ranking: only with inline prediction
 
 
 # --- to the CacheManager ----------------------------------------------------------------------------------------------
 
 
 class ResidencyAck(Message):
-    """Acknowledge an epoch: no draft outside it is in use any more; ``active`` is the one in use."""
+    """Acknowledge an epoch: no draft outside it is in use any more; ``active`` is the one in use.
+
+    Epoch 0 comes from a Decoder that has just (re)started: it uses nothing and has read no announcement yet.
+    """
 
     epoch: int
     active: ResidentDraft | None
@@ -194,6 +199,10 @@ class LoadCancelled(Message):
     draft: ResidentDraft
 
 
+class BackoffPassed(Message):
+    """Tell the CacheManager that the back-off of a quarantined draft has passed (its own timer sends it)."""
+
+
 class GetResidency(Message):
     """Ask for a ResidencySnapshot."""
 
@@ -236,7 +245,7 @@ class GetStatistics(Message):
 
 
 DecoderMessage = Generate | Cancel | DraftRanking | ResidencyAnnounced | WarmDraft
-PredictorMessage = SchedulingPoint | IterationReport
+PredictorMessage = SchedulingPoint
 CacheManagerMessage = (
     DraftRanking
     | ResidencyAck
@@ -246,6 +255,7 @@ CacheManagerMessage = (
     | LoadFailed
     | LoadCancelled
     | LoadProgress
+    | BackoffPassed
     | GetResidency
 )
 LoaderMessage = LoadDraft | CancelLoad | ReleaseDraft

@@ -13,6 +13,7 @@ __all__ = [
     "Scheduling",
     "Share",
     "SpeculativeMetrics",
+    "Statistics",
     "TextChunk",
     "Timing",
     "Usage",
@@ -124,6 +125,14 @@ class GenerationResult(msgspec.Struct, frozen=True, kw_only=True):
     timing: Timing
     metrics: Metrics
     scheduling: Scheduling
+
+
+class Statistics(msgspec.Struct, frozen=True, kw_only=True):
+    """Sum up all iterations since the engine was opened."""
+
+    speculative_decoding: SpeculativeMetrics
+    share: Share
+    drafts: dict[str, DraftFigures]
 
 
 class ResidencySnapshot(msgspec.Struct, frozen=True, kw_only=True):

@@ -1,0 +1,217 @@
+"""The CacheManager: keep the right drafts in memory. A thin shell around the residency state machine."""
+
+import asyncio
+from collections.abc import Callable, Iterable
+from typing import assert_never
+
+from memspec_actors.protocols import events
+from memspec_actors.protocols.messages import (
+    BackoffPassed,
+    CacheManagerMessage,
+    CancelLoad,
+    DecoderMessage,
+    DraftActivated,
+    DraftRanking,
+    DraftWarmed,
+    GetResidency,
+    LoadCancelled,
+    LoadDraft,
+    LoaderMessage,
+    LoadFailed,
+    LoadFinished,
+    LoadProgress,
+    ReleaseDraft,
+    ResidencyAck,
+    ResidencyAnnounced,
+    WarmDraft,
+)
+from memspec_actors.protocols.results import ResidencySnapshot
+from memspec_actors.runtime import Actor, ActorRef
+from memspec_actors.scheduling.instructions import (
+    AbortLoad,
+    Announce,
+    Failed,
+    Freed,
+    Instruction,
+    Revoked,
+    StartLoad,
+    Warm,
+)
+from memspec_actors.scheduling.residency import Residency
+from memspec_actors.telemetry.event_log import EventLog
+
+__all__ = ["CacheManager"]
+
+
+class CacheManager(Actor[CacheManagerMessage]):
+    """Own the residency state machine and do what it says, in its order.
+
+    ``residency`` outlives a restart of the actor: its handlers are atomic, so a new incarnation goes on where the last
+    one was. ``on_progress`` hears how far loads are.
+    """
+
+    def __init__(
+        self,
+        *,
+        residency: Residency,
+        myself: ActorRef[CacheManagerMessage],
+        decoder: ActorRef[DecoderMessage],
+        loader: ActorRef[LoaderMessage],
+        log: EventLog,
+        on_progress: Callable[[LoadProgress], None] | None = None,
+    ) -> None:
+        self._residency = residency
+        self._myself = myself
+        self._decoder = decoder
+        self._loader = loader
+        self._log = log
+        self._on_progress = on_progress
+        self._timer: asyncio.TimerHandle | None = None
+
+    async def started(self) -> None:
+        self._set_timer()
+
+    async def stopped(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+
+    async def receive(self, message: CacheManagerMessage) -> ResidencySnapshot | None:
+        match message:
+            case GetResidency():
+                return self._residency.snapshot(_now())
+            case LoadProgress():
+                if self._on_progress is not None:
+                    self._on_progress(message)
+            case _:
+                self._perform(self._decide(message))
+                self._set_timer()
+        return None
+
+    def _decide(
+        self,
+        message: DraftRanking
+        | ResidencyAck
+        | DraftActivated
+        | DraftWarmed
+        | LoadFinished
+        | LoadFailed
+        | LoadCancelled
+        | BackoffPassed,
+    ) -> Iterable[Instruction]:
+        residency, now = self._residency, _now()
+        match message:
+            case DraftRanking():
+                self._log.write(
+                    events.RankingApplied(
+                        actor=self.name, request_id=message.request_id, interval=message.interval, order=message.order
+                    )
+                )
+                return residency.on_ranking(message.order, message.scores, now)
+            case ResidencyAck():
+                return residency.on_ack(message.epoch, message.active, now)
+            case DraftActivated():
+                return residency.on_activated(message.draft)
+            case DraftWarmed():
+                return residency.on_warmed(message.draft, now)
+            case LoadFinished():
+                self._log.write(
+                    events.DraftLoadFinished(
+                        actor=self.name,
+                        draft=message.draft,
+                        nbytes=message.nbytes,
+                        wall_us=message.wall_us,
+                        emulated=message.emulated,
+                    )
+                )
+                return residency.on_load_finished(message.draft, now)
+            case LoadFailed():
+                return residency.on_load_failed(message.draft, message.error, now)
+            case LoadCancelled():
+                instructions = residency.on_load_cancelled(message.draft, now)
+                reserved = residency.snapshot(now).reserved_bytes
+                self._log.write(
+                    events.DraftLoadCancelled(actor=self.name, draft=message.draft, reserved_bytes=reserved)
+                )
+                return instructions
+            case BackoffPassed():
+                return residency.on_tick(now)
+            case _:
+                assert_never(message)
+
+    def _perform(self, instructions: Iterable[Instruction]) -> None:
+        for instruction in instructions:
+            match instruction:
+                case StartLoad(draft=draft, placements=placements):
+                    self._loader.tell(LoadDraft(draft=draft, placements=placements))
+                case AbortLoad(draft=draft):
+                    self._loader.tell(CancelLoad(draft=draft))
+                case Warm(draft=draft):
+                    self._decoder.tell(WarmDraft(draft=draft))
+                case Announce():
+                    self._decoder.tell(
+                        ResidencyAnnounced(
+                            epoch=instruction.epoch, resident=instruction.resident, unavailable=instruction.unavailable
+                        )
+                    )
+                case Freed(draft=draft):
+                    self._loader.tell(ReleaseDraft(draft=draft))
+                case Revoked() | Failed():
+                    pass  # nothing to send: a record only
+                case _:
+                    assert_never(instruction)
+            self._record(instruction)
+
+    def _record(self, instruction: Instruction) -> None:
+        if not self._log.enabled:
+            return
+        snapshot = self._residency.snapshot(_now())
+        nbytes = {"resident_bytes": snapshot.resident_bytes, "reserved_bytes": snapshot.reserved_bytes}
+        match instruction:
+            case StartLoad(draft=draft):
+                event: events.Event = events.DraftLoadStarted(
+                    actor=self.name, draft=draft, nbytes=instruction.nbytes, **nbytes
+                )
+            case Announce(resident=resident, reason=reason):
+                event = events.ResidencyAnnouncedEvent(
+                    actor=self.name, epoch=instruction.epoch, resident=resident, reason=reason, **nbytes
+                )
+            case Revoked(draft=draft, reason=reason, score=score):
+                event = events.DraftRevoked(
+                    actor=self.name, epoch=snapshot.epoch, draft=draft, reason=reason, score=score
+                )
+            case Freed(draft=draft):
+                event = events.DraftEvicted(
+                    actor=self.name,
+                    epoch=snapshot.epoch,
+                    draft=draft,
+                    nbytes=instruction.nbytes,
+                    acknowledged_epoch=instruction.acknowledged_epoch,
+                    **nbytes,
+                )
+            case Failed(draft=draft, error=error):
+                event = events.DraftLoadFailed(
+                    actor=self.name,
+                    draft=draft,
+                    error=error,
+                    retry_in_s=instruction.retry_in_s,
+                    reserved_bytes=snapshot.reserved_bytes,
+                )
+            case AbortLoad() | Warm():
+                return
+            case _:
+                assert_never(instruction)
+        self._log.write(event)
+
+    def _set_timer(self) -> None:
+        """Wake up when the next back-off is over."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        due = self._residency.next_tick()
+        if due is not None:
+            delay = max(0.0, due - _now())
+            self._timer = asyncio.get_running_loop().call_later(delay, self._myself.tell, BackoffPassed())
+
+
+def _now() -> float:
+    return asyncio.get_running_loop().time()

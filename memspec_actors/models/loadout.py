@@ -1,0 +1,82 @@
+"""Open and check everything an engine's configuration names: target, tokenizer, drafts. Blocking; no draft is loaded."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from memspec_actors.config import Config, zoo_name
+from memspec_actors.errors import ConfigError, UsageError
+from memspec_actors.models.checkpoint import Checkpoint
+from memspec_actors.models.plan import ALIGNMENT, LoadPlan
+from memspec_actors.models.runner import Runner, open_runner
+from memspec_actors.models.tokenizer import Tokenizer
+from memspec_actors.models.vocabulary import check_compatible
+from memspec_actors.zoo import path as zoo_path
+
+__all__ = ["Loadout", "model_directory"]
+
+
+def model_directory(model: str) -> Path:
+    """Return the directory of a model given as a path, ``zoo`` or ``zoo:NAME``. Raises UsageError for an unknown one."""
+    name = zoo_name(model)
+    return Path(model).expanduser() if name is None else zoo_path(name)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Loadout:
+    """Hold the models of an engine: the target loaded, each draft as a plan of how to load it.
+
+    ``num_ids`` is the number of ids that the target may emit; ``num_common[draft]`` how many of them a draft shares.
+    """
+
+    checkpoint: Checkpoint
+    target: Runner
+    tokenizer: Tokenizer
+    num_ids: int
+    plans: Mapping[str, LoadPlan]
+    num_common: Mapping[str, int]
+    capacity: int
+    budget_bytes: int
+
+    @classmethod
+    def open(cls, config: Config) -> "Loadout":
+        """Open all models.
+
+        Raises CheckpointError, IncompatibleDraft or ConfigError, naming the draft, the file and what is wrong.
+        """
+        directory = model_directory(config.target.model)
+        checkpoint = Checkpoint.open(directory)
+        tokenizer = Tokenizer.open(directory)
+        plans, num_common = {}, {}
+        for draft in config.drafts:
+            try:
+                draft_directory = model_directory(draft.model)
+                draft_checkpoint = Checkpoint.open(draft_directory)
+                common = check_compatible(checkpoint, draft_checkpoint)
+            except UsageError as error:
+                raise type(error)(f"draft {draft.name!r}: {error}") from error
+            plans[draft.name] = LoadPlan.of(draft_checkpoint, config.target.dtype)
+            num_common[draft.name] = common.num_common
+        return cls(
+            checkpoint=checkpoint,
+            target=open_runner(checkpoint, dtype=config.target.dtype),
+            tokenizer=tokenizer,
+            num_ids=min(tokenizer.num_ids, checkpoint.vocab_size),
+            plans=plans,
+            num_common=num_common,
+            capacity=config.memory.capacity,
+            budget_bytes=_budget(config, plans),
+        )
+
+
+def _budget(config: Config, plans: Mapping[str, LoadPlan]) -> int:
+    """Return the arena's size: the given budget, or room for any ``capacity`` of the drafts."""
+    sizes = sorted((plan.nbytes for plan in plans.values()), reverse=True)
+    budget = config.memory.budget_bytes
+    if budget is None:
+        return sum(sizes[: config.memory.capacity])
+    if sizes and budget < sizes[-1]:
+        raise ConfigError(
+            f"[memory] budget is {budget} bytes; the smallest draft needs {sizes[-1]}: give at least that much"
+        )
+    return budget // ALIGNMENT * ALIGNMENT

@@ -1,0 +1,201 @@
+"""One request being decoded: the committed tokens, every key/value cache, and one iteration of draft and verify.
+
+Synchronous and without asyncio: the Decoder runs it in its worker thread, one hop per iteration. Law, after every call:
+the target's cache holds all committed tokens but the last.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from time import perf_counter_ns
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from memspec_actors.models.runner import Cache, Runner
+from memspec_actors.protocols.messages import ResidentDraft
+from memspec_actors.protocols.requests import GenerationRequest
+from memspec_actors.speculation.accept import AcceptanceRule, Draw, Proposal, propose
+from memspec_actors.speculation.commit import Commit, CommitState, max_draft_tokens
+from memspec_actors.speculation.sampling import PositionNoise
+from memspec_actors.speculation.stop import StopRule
+
+__all__ = ["BoundDraft", "DecodeSession", "StepOutcome"]
+
+WARM_CHUNK_TOKENS = 64
+
+
+@dataclass(frozen=True, slots=True)
+class BoundDraft:
+    """Pair a draft's load with the runner bound to its memory and the number of ids it shares with the target."""
+
+    draft: ResidentDraft
+    runner: Runner
+    num_common: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepOutcome:
+    """Tell what one call added and what it cost, in microseconds."""
+
+    commit: Commit
+    drafted: int = 0
+    accepted: int = 0
+    catch_up_tokens: int = 0
+    catch_up_us: float = 0.0
+    draft_us: float = 0.0
+    verify_us: float = 0.0
+
+
+@dataclass(slots=True)
+class DecodeSession:
+    """Decode one request with whichever draft it is handed at each step.
+
+    ``num_ids`` is the number of real token ids of the target: ids beyond are padding and are never emitted. A draft's
+    cache belongs to (request, draft, load generation); it is made on first use and catches up by the missing tokens.
+    """
+
+    target: Runner
+    request: GenerationRequest
+    num_ids: int
+    accept: AcceptanceRule
+    stop_rule: StopRule
+    state: CommitState
+    tokens: list[int] = field(init=False)
+    _noise: PositionNoise = field(init=False)
+    _target_cache: Cache = field(init=False)
+    _caches: dict[str, tuple[int, Cache]] = field(init=False, default_factory=dict)  # draft -> load generation, cache
+    _last: ResidentDraft | None = field(init=False, default=None)  # the draft of the last iteration
+
+    def __post_init__(self) -> None:
+        self.tokens = list(self.request.prompt_ids)
+        self._noise = PositionNoise(self.request.seed)
+        self._target_cache = self.target.new_cache(len(self.tokens) + self.request.max_new_tokens)
+
+    @property
+    def cache_length(self) -> int:
+        """Number of tokens in the target's cache."""
+        return self._target_cache.length
+
+    @property
+    def generated(self) -> Sequence[int]:
+        return self.tokens[len(self.request.prompt_ids) :]
+
+    @torch.inference_mode()
+    def prefill(self) -> StepOutcome:
+        """Feed the prompt and commit the first token."""
+        started = perf_counter_ns()
+        logits = self.target.forward(self.tokens, self._target_cache, last_only=True)
+        commit = self._commit([self._choose(logits)])
+        return StepOutcome(commit=commit, verify_us=_us_since(started))
+
+    @torch.inference_mode()
+    def step(self, bound: BoundDraft | None) -> StepOutcome:
+        """Run one iteration: draft with ``bound`` (None: not at all), verify with the target, commit."""
+        length = self._draft_length(bound)
+        if bound is None or length == 0:
+            return self._target_step()
+        catch_up_tokens, catch_up_us = self._catch_up(bound)
+        started = perf_counter_ns()
+        proposal = self._draft(bound, length)
+        drafted_at = perf_counter_ns()
+        drafted = proposal.ids
+        logits = self.target.forward([self.tokens[-1], *drafted], self._target_cache)[:, : self.num_ids]
+        verdict = self.accept.verify(proposal, logits, self.request.sampling, self._noise, len(self.tokens))
+        commit = self._commit([*drafted[: verdict.num_accepted], verdict.next_id])
+        cache = self._cache(bound)
+        cache.truncate(min(cache.length, len(self.tokens) - 1))
+        self._last = bound.draft
+        return StepOutcome(
+            commit=commit,
+            drafted=len(drafted),
+            accepted=commit.accepted(verdict.num_accepted),
+            catch_up_tokens=catch_up_tokens,
+            catch_up_us=catch_up_us,
+            draft_us=(drafted_at - started) / 1e3,
+            verify_us=_us_since(drafted_at),
+        )
+
+    @torch.inference_mode()
+    def warm(self, bound: BoundDraft) -> int:
+        """Feed the committed tokens (all but the last) to a draft that is not in use yet; return how many it holds.
+
+        Runs beside `step` in another thread: it touches nothing but this draft's own cache, and reads a snapshot.
+        """
+        cache = self._cache(bound)
+        tokens = self.tokens[:-1][: bound.runner.max_positions]
+        if any(token >= bound.num_common for token in tokens):
+            return 0
+        while cache.length < len(tokens):
+            chunk = tokens[cache.length : cache.length + WARM_CHUNK_TOKENS]
+            bound.runner.forward(chunk, cache, last_only=True)
+        return cache.length
+
+    def _target_step(self) -> StepOutcome:
+        started = perf_counter_ns()
+        logits = self.target.forward([self.tokens[-1]], self._target_cache, last_only=True)
+        commit = self._commit([self._choose(logits)])
+        self._last = None
+        return StepOutcome(commit=commit, verify_us=_us_since(started))
+
+    def _choose(self, logits: Tensor) -> int:
+        nothing = Proposal(())
+        return self.accept.verify(
+            nothing, logits[:, : self.num_ids], self.request.sampling, self._noise, len(self.tokens)
+        ).next_id
+
+    def _draft_length(self, bound: BoundDraft | None) -> int:
+        if bound is None or any(token >= bound.num_common for token in self._unseen(bound)):
+            return 0
+        return max_draft_tokens(
+            self.state.remaining, bound.runner.max_positions - len(self.tokens), self.stop_rule.max_tokens
+        )
+
+    def _unseen(self, bound: BoundDraft) -> Sequence[int]:
+        return self.tokens[self._cache(bound).length :]
+
+    def _cache(self, bound: BoundDraft) -> Cache:
+        """Return the cache of this very load; one of an earlier load of the same draft is dropped."""
+        generation, cache = self._caches.get(bound.draft.name, (None, None))
+        if cache is None or generation != bound.draft.generation:
+            cache = bound.runner.new_cache(len(self.tokens) + self.request.max_new_tokens)
+            self._caches[bound.draft.name] = (bound.draft.generation, cache)
+        return cache
+
+    def _catch_up(self, bound: BoundDraft) -> tuple[int, float]:
+        """Feed what the draft missed while others were at work; the last token belongs to drafting itself."""
+        cache = self._cache(bound)
+        missing = self.tokens[cache.length : -1]
+        if self._last == bound.draft or not missing:
+            return 0, 0.0
+        started = perf_counter_ns()
+        bound.runner.forward(missing, cache, last_only=True)
+        return len(missing), _us_since(started)
+
+    def _draft(self, bound: BoundDraft, length: int) -> Proposal:
+        cache = self._cache(bound)
+        feed = self.tokens[cache.length :]
+        draws: list[Draw] = []
+        while len(draws) < length:
+            logits = self._real_ids(bound.runner.forward(feed, cache, last_only=True)[-1], bound.num_common)
+            draw = propose(logits, self.request.sampling, self._noise, len(self.tokens) + len(draws), self.accept)
+            draws.append(draw)
+            feed = [draw.id]
+            if not self.stop_rule.keep_drafting(len(draws), draw.id, logits):
+                break
+        return Proposal.of(draws)
+
+    def _real_ids(self, logits: Tensor, num_common: int) -> Tensor:
+        """Cut (V,) logits to the ids that draft and target share, and widen them to the target's real ids."""
+        logits = logits[:num_common]
+        return logits if num_common == self.num_ids else F.pad(logits, (0, self.num_ids - num_common), value=-torch.inf)
+
+    def _commit(self, ids: Sequence[int]) -> Commit:
+        commit = self.state.commit(ids)
+        self.tokens.extend(commit.ids)
+        self._target_cache.truncate(min(self._target_cache.length, len(self.tokens) - 1))
+        return commit
+
+
+def _us_since(started_ns: int) -> float:
+    return (perf_counter_ns() - started_ns) / 1e3

@@ -1,0 +1,129 @@
+"""Connect the five actors: who knows whom, and what happens to a message when a mailbox is full."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from memspec_actors.actors import CacheManager, Decoder, DecoderPeers, DecoderSetup, Loader, Predictor, VerifierStats
+from memspec_actors.config import ScheduleConfig
+from memspec_actors.models.arena import WeightArena
+from memspec_actors.models.loading import Throttle
+from memspec_actors.models.plan import LoadPlan
+from memspec_actors.models.session import BoundDraft, DecodeSession
+from memspec_actors.protocols.messages import (
+    CacheManagerMessage,
+    DecoderMessage,
+    DraftRanking,
+    LoadProgress,
+    ResidencyAnnounced,
+    ResidentDraft,
+    SchedulingPoint,
+    VerifierStatsMessage,
+)
+from memspec_actors.protocols.requests import GenerationRequest
+from memspec_actors.runtime import ActorRef, ActorSystem, MailboxPolicy, RuntimeEvent, Workers
+from memspec_actors.scheduling.rankers import Policy, Ranker
+from memspec_actors.scheduling.residency import Residency
+from memspec_actors.speculation.statistics import SpeculationCounters
+from memspec_actors.telemetry.event_log import EventLog
+
+__all__ = ["Parts", "Wired", "wire"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Parts:
+    """Everything that outlives an actor's restart. ``new_workers`` makes a named worker thread."""
+
+    open_session: Callable[[GenerationRequest], DecodeSession]
+    policy_of: Callable[[str], Policy]
+    ranker_of: Callable[[str], Ranker]
+    plans: Mapping[str, LoadPlan]
+    num_common: Mapping[str, int]
+    arena: WeightArena
+    residency: Residency
+    schedule: ScheduleConfig
+    capacity: int
+    throttle: Throttle | None
+    log: EventLog
+    on_progress: Callable[[LoadProgress], None] | None = None
+    new_workers: Callable[[str], Workers] = Workers
+    runners: dict[ResidentDraft, BoundDraft] = field(default_factory=dict)
+    counters: SpeculationCounters = field(default_factory=SpeculationCounters)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Wired:
+    """The system, not started yet, and the actors that callers talk to; ``workers`` are theirs to close."""
+
+    system: ActorSystem
+    decoder: ActorRef[DecoderMessage]
+    cache_manager: ActorRef[CacheManagerMessage]
+    verifier_stats: ActorRef[VerifierStatsMessage]
+    workers: tuple[Workers, ...]
+
+
+def wire(parts: Parts, observer: Callable[[RuntimeEvent], None]) -> Wired:
+    """Spawn the actors: those that serve come first, the Decoder last, so that it stops first."""
+    system = ActorSystem(observer=observer)
+    decode, warm, rank, load = (parts.new_workers(name) for name in ("decode", "warm", "rank", "load"))
+    # The actors know one another in circles; each factory runs only when the system starts and every ref is there.
+    verifier_stats = system.spawn(
+        "verifier_stats", lambda: VerifierStats(parts.counters), mailbox=MailboxPolicy(capacity=1024)
+    )
+    loader = system.spawn(
+        "loader",
+        lambda: Loader(
+            plans=parts.plans,
+            num_common=parts.num_common,
+            arena=parts.arena,
+            runners=parts.runners,
+            cache_manager=cache_manager,
+            workers=load,
+            throttle=parts.throttle,
+        ),
+        mailbox=MailboxPolicy(capacity=1024),
+    )
+    cache_manager: ActorRef[CacheManagerMessage] = system.spawn(
+        "cache_manager",
+        lambda: CacheManager(
+            residency=parts.residency,
+            myself=cache_manager,
+            decoder=decoder,
+            loader=loader,
+            log=parts.log,
+            on_progress=parts.on_progress,
+        ),
+        mailbox=MailboxPolicy(
+            capacity=1024, latest={DraftRanking: lambda _: None, LoadProgress: lambda progress: progress.draft}
+        ),
+    )
+    predictor = system.spawn(
+        "predictor",
+        lambda: Predictor(
+            ranker_of=parts.ranker_of, decoder=decoder, cache_manager=cache_manager, workers=rank, log=parts.log
+        ),
+        mailbox=MailboxPolicy(latest={SchedulingPoint: lambda _: None}),
+    )
+    setup = DecoderSetup(
+        open_session=parts.open_session,
+        policy_of=parts.policy_of,
+        runners=parts.runners,
+        workers=decode,
+        warm_workers=warm,
+        schedule=parts.schedule,
+        capacity=parts.capacity,
+        emulated_storage=parts.throttle is not None,
+        log=parts.log,
+    )
+    peers = DecoderPeers(predictor=predictor, cache_manager=cache_manager, verifier_stats=verifier_stats)
+    decoder: ActorRef[DecoderMessage] = system.spawn(
+        "decoder",
+        lambda: Decoder(setup, peers),
+        mailbox=MailboxPolicy(capacity=1024, latest={ResidencyAnnounced: lambda _: None, DraftRanking: lambda _: None}),
+    )
+    return Wired(
+        system=system,
+        decoder=decoder,
+        cache_manager=cache_manager,
+        verifier_stats=verifier_stats,
+        workers=(decode, warm, rank, load),
+    )
