@@ -1,13 +1,14 @@
 """Sizes and rates as people write them: ``"1.2GiB"``, ``"500MB"``, ``"200MB/s"``."""
 
 import re
+from fractions import Fraction
 
 from memspec_actors.errors import ConfigError
 
 __all__ = ["parse_bandwidth", "parse_bytes"]
 
 _UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12, "ki": 2**10, "mi": 2**20, "gi": 2**30, "ti": 2**40}
-_SIZE = re.compile(r"\s*([0-9]{1,15}(?:\.[0-9]+)?)\s*([kmgt]i?)?b?\s*", re.IGNORECASE | re.ASCII)
+_SIZE = re.compile(r"\s*([0-9]{1,18}(?:\.[0-9]+)?)\s*([kmgt]i?)?b?\s*", re.IGNORECASE | re.ASCII)
 
 
 def parse_bytes(text: str | int, key: str = "size") -> int:
@@ -32,4 +33,4 @@ def parse_bandwidth(text: str, key: str = "bandwidth") -> float:
 
 def _num_bytes(text: str) -> int:
     match = _SIZE.fullmatch(text)
-    return int(float(match[1]) * _UNITS[(match[2] or "").lower()]) if match else 0
+    return int(Fraction(match[1]) * _UNITS[(match[2] or "").lower()]) if match else 0
