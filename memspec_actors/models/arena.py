@@ -1,0 +1,28 @@
+"""The memory that all draft weights live in: one buffer, allocated once."""
+
+import torch
+from torch import Tensor
+
+__all__ = ["WeightArena"]
+
+
+class WeightArena:
+    """Hold ``nbytes`` bytes; who may use which part is decided elsewhere."""
+
+    def __init__(self, nbytes: int) -> None:
+        if nbytes < 0:
+            raise ValueError(f"nbytes is {nbytes}; it must be >= 0")
+        self._buffer = torch.empty(nbytes, dtype=torch.uint8)
+
+    @property
+    def nbytes(self) -> int:
+        return self._buffer.numel()
+
+    def view(self, offset: int, nbytes: int) -> Tensor:
+        """Return bytes ``offset`` to ``offset + nbytes`` as a uint8 tensor on the same memory.
+
+        Raises ValueError if they do not lie in the arena.
+        """
+        if not 0 <= offset <= offset + nbytes <= self.nbytes:
+            raise ValueError(f"bytes {offset}..{offset + nbytes} do not lie in the arena of {self.nbytes} bytes")
+        return self._buffer[offset : offset + nbytes]

@@ -1,0 +1,113 @@
+"""The key/value cache of the lean runner: preallocated, grown by doubling, truncated by a counter."""
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+from memspec_actors.models.architecture import DecoderShape
+from memspec_actors.models.rope import rope_table
+
+__all__ = ["KvCache", "checked_truncation"]
+
+FIRST_CAPACITY = 256
+
+
+class KvCache:
+    """Keys and values of one sequence, (L, 2, Hkv, capacity, head_dim), and the rotary tables that reach as far."""
+
+    def __init__(self, shape: DecoderShape, dtype: torch.dtype, max_tokens: int) -> None:
+        if max_tokens < 1:
+            raise ValueError(f"max_tokens is {max_tokens}; it must be >= 1")
+        self._shape = shape
+        self._dtype = dtype
+        self._length = 0
+        self._kv = torch.empty(0)
+        self._allocate(min(max_tokens, FIRST_CAPACITY, shape.max_positions))
+        self.row = RowBuffers(shape, dtype)
+
+    @property
+    def length(self) -> int:
+        """Number of tokens held."""
+        return self._length
+
+    @property
+    def capacity(self) -> int:
+        """Number of tokens that fit before the next growth."""
+        return self._kv.shape[3]
+
+    @property
+    def kv(self) -> Tensor:
+        return self._kv
+
+    def truncate(self, length: int) -> int:
+        """Forget all tokens from ``length`` on; return how many. Raises ValueError if that would grow the cache."""
+        removed = checked_truncation(self._length, length)
+        self._length = length
+        return removed
+
+    def reset(self) -> None:
+        """Forget every token; the memory is kept."""
+        self._length = 0
+
+    def reserve(self, num_tokens: int) -> int:
+        """Make room for ``num_tokens`` more and return the length they will lead to; `extend` then counts them.
+
+        Raises ValueError beyond the model's positions.
+        """
+        end = self._length + num_tokens
+        if end > self._shape.max_positions:
+            raise ValueError(
+                f"{end} tokens do not fit: {self._length} are cached and the model has {self._shape.max_positions} "
+                "positions; shorten the text"
+            )
+        if end > self.capacity:
+            self._allocate(min(max(end, 2 * self.capacity), self._shape.max_positions))
+        return end
+
+    def extend(self, end: int) -> None:
+        """Count the tokens up to ``end``, whose keys and values have been written."""
+        self._length = end
+
+    def _allocate(self, capacity: int) -> None:
+        shape = self._shape
+        grown = torch.empty(shape.num_layers, 2, shape.num_kv_heads, capacity, shape.head_dim, dtype=self._dtype)
+        if self._length:
+            grown[:, :, :, : self._length] = self._kv[:, :, :, : self._length]
+        self._kv = grown
+        positions = min(shape.max_positions, 1 << (capacity - 1).bit_length())  # few distinct tables
+        self.cos, self.sin = rope_table(shape.rope, shape.head_dim, positions, self._dtype)
+
+
+class RowBuffers:
+    """Scratch for the one-token pass, and the views into it that would otherwise be made again in every layer."""
+
+    def __init__(self, shape: DecoderShape, dtype: torch.dtype) -> None:
+        empty: Callable[..., Tensor] = lambda *size: torch.zeros(*size, dtype=dtype)  # noqa: E731
+        heads, kv_heads, dim = shape.num_heads, shape.num_kv_heads, shape.head_dim
+        self.nothing = empty(1)
+        self.hidden = empty(1, shape.hidden_size)
+        self.hidden_vector = self.hidden[0]
+        self.normed = empty(1, shape.hidden_size)
+        self.qkv = empty(1, shape.q_size + 2 * shape.kv_size)
+        self.qkv_heads = self.qkv.view(heads + 2 * kv_heads, dim)
+        self.swapped = torch.zeros_like(self.qkv_heads)
+        self.swap_halves = torch.arange(dim).roll(dim // 2)
+        # Values pass through the rotation too, unturned: one kernel for all three is cheaper than slicing.
+        self.cos = torch.ones_like(self.qkv_heads)
+        self.sin = torch.zeros_like(self.qkv_heads)
+        self.turned_cos, self.turned_sin = self.cos[: heads + kv_heads], self.sin[: heads + kv_heads]
+        self.rotated = torch.zeros_like(self.qkv_heads)
+        self.query = self.rotated[:heads].view(kv_heads, heads // kv_heads, dim)
+        self.key_value = self.rotated[heads:].view(2, kv_heads, dim)
+        self.attended = torch.zeros_like(self.query)
+        self.attended_row = self.attended.view(1, shape.q_size)
+        self.gate_up = empty(1, 2 * shape.intermediate_size)
+        self.gate, self.up = self.gate_up.chunk(2, -1)
+
+
+def checked_truncation(current: int, length: int) -> int:
+    """Return how many tokens a truncation removes; raises ValueError unless 0 <= length <= current."""
+    if not 0 <= length <= current:
+        raise ValueError(f"a cache of {current} tokens cannot be truncated to {length}")
+    return current - length

@@ -1,0 +1,164 @@
+"""Open a Hugging Face model directory: its configuration and where its tensors lie. Reads no weights; torch-free."""
+
+import math
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal, TypeVar
+
+import msgspec
+
+from memspec_actors.errors import CheckpointError
+from memspec_actors.models.architecture import DecoderShape, NotLean, decoder_shape, expected_tensors
+from memspec_actors.models.header import FileStamp, TensorEntry, read_header
+
+__all__ = ["Checkpoint", "DtypeName"]
+
+DtypeName = Literal["float32", "bfloat16", "auto"]
+RUN_ITEM_BYTES = {"float32": 4, "bfloat16": 2}
+FLOAT_DTYPES = frozenset({"F64", "F32", "F16", "BF16"})
+
+
+T = TypeVar("T")
+
+
+class _Index(msgspec.Struct):
+    weight_map: dict[str, str]
+
+
+class Checkpoint(msgspec.Struct, frozen=True, kw_only=True):
+    """Describe a validated model directory.
+
+    ``shape`` is None where only the generic runner can run it, and ``why_generic`` then says why.
+    ``files`` maps each weight file to the stamp it had, so that a load notices that it was replaced.
+    """
+
+    path: Path
+    config: Mapping[str, Any]
+    architecture: str
+    shape: DecoderShape | None
+    why_generic: str
+    tensors: Mapping[str, TensorEntry]
+    files: Mapping[Path, FileStamp]
+    eos_ids: tuple[int, ...]
+    bos_id: int | None
+    max_positions: int
+    vocab_size: int
+
+    @classmethod
+    def open(cls, path: str | Path) -> "Checkpoint":
+        """Read and check a model directory; raises CheckpointError naming the file and what is wrong with it."""
+        directory = Path(path)
+        config = _read_json(directory / "config.json", dict[str, Any])
+        generation_path = directory / "generation_config.json"
+        generation = _read_json(generation_path, dict[str, Any]) if generation_path.exists() else {}
+        tensors, files = _read_tensors(directory)
+        shape, why_generic = _lean(config)
+        if shape is not None:
+            _check_tensors(directory, shape, tensors)
+        return cls(
+            path=directory,
+            config=config,
+            architecture=(config.get("architectures") or ["unknown"])[0],
+            shape=shape,
+            why_generic=why_generic,
+            tensors=tensors,
+            files=files,
+            eos_ids=_token_ids(directory, "eos_token_id", generation, config),
+            bos_id=next(iter(_token_ids(directory, "bos_token_id", generation, config)), None),
+            max_positions=_size(directory, config, "max_position_embeddings", "n_positions", "max_seq_len"),
+            vocab_size=_size(directory, config, "vocab_size"),
+        )
+
+    def run_dtype(self, dtype: DtypeName) -> Literal["float32", "bfloat16"]:
+        """Resolve "auto": bfloat16 where the weights are stored in two bytes each, else float32."""
+        if dtype != "auto":
+            return dtype
+        two_byte = all(entry.dtype in ("BF16", "F16") for entry in self.tensors.values() if len(entry.shape) > 1)
+        return "bfloat16" if two_byte else "float32"
+
+    def nbytes(self, dtype: DtypeName) -> int:
+        """Return the bytes of all weights in a run dtype, a tied head counted once, without alignment."""
+        item_bytes = RUN_ITEM_BYTES[self.run_dtype(dtype)]
+        return sum(
+            math.prod(entry.shape) * item_bytes if entry.dtype in FLOAT_DTYPES else entry.nbytes
+            for entry in self.weights().values()
+        )
+
+    def weights(self) -> Mapping[str, TensorEntry]:
+        """Return the tensors that a run needs: without what a tied or computed part left in the file."""
+        if self.shape is None:
+            return self.tensors
+        return {name: self.tensors[name] for name in expected_tensors(self.shape)}
+
+
+def _lean(config: Mapping[str, Any]) -> tuple[DecoderShape | None, str]:
+    try:
+        return decoder_shape(config), ""
+    except NotLean as reason:
+        return None, str(reason)
+
+
+def _read_json(path: Path, kind: type[T]) -> T:
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=kind)
+    except OSError as error:
+        raise CheckpointError(f"{path}: cannot be read ({error.strerror}); give a Hugging Face directory") from error
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        raise CheckpointError(f"{path}: is not the JSON it should be ({error})") from error
+
+
+def _read_tensors(directory: Path) -> tuple[dict[str, TensorEntry], dict[Path, FileStamp]]:
+    index_path = directory / "model.safetensors.index.json"
+    if (directory / "model.safetensors").exists() or not index_path.exists():
+        path = directory / "model.safetensors"
+        entries, stamp = read_header(path)
+        return entries, {path: stamp}
+    return _read_shards(index_path)
+
+
+def _read_shards(index_path: Path) -> tuple[dict[str, TensorEntry], dict[Path, FileStamp]]:
+    weight_map = _read_json(index_path, _Index).weight_map
+    tensors: dict[str, TensorEntry] = {}
+    files: dict[Path, FileStamp] = {}
+    for shard in sorted(set(weight_map.values())):
+        path = index_path.parent / shard
+        if Path(shard).name != shard:
+            raise CheckpointError(f"{index_path}: shard {shard!r} lies outside the directory")
+        entries, files[path] = read_header(path)
+        listed = [name for name, file in weight_map.items() if file == shard]
+        for name in listed:
+            if name not in entries:
+                raise CheckpointError(f"{path}: tensor {name!r} is missing though {index_path.name} says it is here")
+            tensors[name] = entries[name]
+    return tensors, files
+
+
+def _check_tensors(directory: Path, shape: DecoderShape, tensors: Mapping[str, TensorEntry]) -> None:
+    for name, expected in expected_tensors(shape).items():
+        entry = tensors.get(name)
+        if entry is None:
+            raise CheckpointError(f"{directory}: tensor {name!r} is absent; the config asks for it")
+        if entry.shape != expected:
+            raise CheckpointError(
+                f"{entry.file}: tensor {name!r} has shape {list(entry.shape)}, the config asks for {list(expected)}"
+            )
+        if entry.dtype not in FLOAT_DTYPES:
+            raise CheckpointError(f"{entry.file}: tensor {name!r} is stored as {entry.dtype}, not as a float")
+
+
+def _token_ids(directory: Path, key: str, *sources: Mapping[str, Any]) -> tuple[int, ...]:
+    """Return the ids under a key of the first source that has it: an int or a list of them."""
+    value = next((source[key] for source in sources if source.get(key) is not None), ())
+    ids = value if isinstance(value, list | tuple) else [value]
+    if not all(isinstance(item, int) and item >= 0 for item in ids):
+        raise CheckpointError(f"{directory}: {key} is {value!r}; it must be a token id or a list of them")
+    return tuple(ids)
+
+
+def _size(directory: Path, config: Mapping[str, Any], *keys: str) -> int:
+    value = next((config[key] for key in keys if config.get(key) is not None), None)
+    if not isinstance(value, int) or value < 1:
+        raise CheckpointError(f"{directory / 'config.json'}: {keys[0]} is {value!r}; it must be a positive integer")
+    return value
+
+

@@ -1,0 +1,101 @@
+"""Run any causal language model through transformers, behind the same interface as the lean runner."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from memspec_actors.errors import CheckpointError
+from memspec_actors.models.cache import checked_truncation
+from memspec_actors.models.checkpoint import Checkpoint
+
+__all__ = ["GenericCache", "TransformersRunner"]
+
+
+class GenericCache:
+    """Wrap transformers' DynamicCache."""
+
+    def __init__(self, make: Any) -> None:
+        self._make = make
+        self.past = make()
+        self._length = 0
+
+    @property
+    def length(self) -> int:
+        """Number of tokens held."""
+        return self._length
+
+    def truncate(self, length: int) -> int:
+        """Forget all tokens from ``length`` on; return how many. Raises ValueError if that would grow the cache."""
+        removed = checked_truncation(self._length, length)
+        if length == 0:
+            self.reset()
+        elif removed:
+            self.past.crop(length)
+            self._length = length
+        return removed
+
+    def reset(self) -> None:
+        """Forget every token."""
+        self.past = self._make()
+        self._length = 0
+
+    def extend(self, num_tokens: int) -> None:
+        """Count tokens whose keys and values have been written."""
+        self._length += num_tokens
+
+
+class TransformersRunner:
+    """Run a transformers model; slower per call than the lean runner."""
+
+    def __init__(self, model: Any, checkpoint: Checkpoint, dtype: torch.dtype) -> None:
+        self._model = model
+        self.vocab_size = checkpoint.vocab_size
+        self.max_positions = checkpoint.max_positions
+        self.dtype = dtype
+        self.nbytes = sum(parameter.numel() * parameter.element_size() for parameter in model.parameters())
+
+    @classmethod
+    def bound(cls, checkpoint: Checkpoint, dtype: torch.dtype, tensors: Mapping[str, Tensor]) -> "TransformersRunner":
+        """Build the model around ``tensors``, which it uses in place.
+
+        Raises CheckpointError if transformers does not know the model or lacks one of its tensors.
+        """
+        from transformers import AutoConfig, AutoModelForCausalLM
+
+        try:
+            config = AutoConfig.from_pretrained(checkpoint.path)
+            model, report = AutoModelForCausalLM.from_pretrained(
+                None, config=config, state_dict=dict(tensors), dtype=dtype, output_loading_info=True
+            )
+        except (OSError, ValueError, KeyError, RuntimeError) as error:
+            raise CheckpointError(f"{checkpoint.path}: transformers cannot build this model ({error})") from error
+        if report["missing_keys"]:
+            raise CheckpointError(f"{checkpoint.path}: tensors are absent: {', '.join(sorted(report['missing_keys']))}")
+        return cls(model.eval(), checkpoint, dtype)
+
+    def new_cache(self, max_tokens: int) -> GenericCache:
+        """Return an empty cache; it grows with the text."""
+        from transformers import DynamicCache
+
+        return GenericCache(DynamicCache)
+
+    @torch.inference_mode()
+    def forward(self, ids: Tensor | Sequence[int], cache: GenericCache, last_only: bool = False) -> Tensor:
+        """Append T tokens to ``cache`` and return logits (T, V), or (1, V) of the last one only.
+
+        Raises ValueError for no tokens, or more than ``max_positions`` in all.
+        """
+        if len(ids) == 0:
+            raise ValueError("there are no tokens to run")
+        end = cache.length + len(ids)
+        if end > self.max_positions:
+            raise ValueError(f"{end} tokens do not fit: the model has {self.max_positions} positions; shorten the text")
+        block = torch.as_tensor(ids, dtype=torch.int64)[None]
+        output = self._model(
+            block, past_key_values=cache.past, use_cache=True, logits_to_keep=1 if last_only else 0
+        )
+        cache.extend(len(ids))
+        logits: Tensor = output.logits[0]
+        return logits

@@ -1,0 +1,77 @@
+"""What every model runner offers, and how a target is opened."""
+
+from collections.abc import Sequence
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+from memspec_actors.models.checkpoint import Checkpoint, DtypeName
+
+__all__ = ["Cache", "Runner", "open_runner"]
+
+
+class Cache(Protocol):
+    """Keys and values of one sequence under one runner."""
+
+    @property
+    def length(self) -> int:
+        """Number of tokens held."""
+        ...
+
+    def truncate(self, length: int) -> int:
+        """Forget all tokens from ``length`` on; return how many. Raises ValueError if that would grow the cache."""
+        ...
+
+    def reset(self) -> None:
+        """Forget every token; the memory is kept."""
+        ...
+
+
+class Runner(Protocol):
+    """A causal language model bound to its weights."""
+
+    @property
+    def vocab_size(self) -> int:
+        """Width of the logits, padding included."""
+        ...
+
+    @property
+    def max_positions(self) -> int:
+        """Longest sequence that the model takes."""
+        ...
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """Number format of weights, keys, values and logits."""
+        ...
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes that the weights take."""
+        ...
+
+    def new_cache(self, max_tokens: int) -> Cache:
+        """Return an empty cache for about ``max_tokens`` tokens; it grows up to ``max_positions``."""
+        ...
+
+    def forward(self, ids: Tensor | Sequence[int], cache: Cache, last_only: bool = False) -> Tensor:
+        """Append T tokens to a cache of this runner's and return logits (T, V), or (1, V) of the last one only.
+
+        Raises ValueError for no tokens, or more than ``max_positions`` in all.
+        """
+        ...
+
+
+def open_runner(checkpoint: Checkpoint, *, dtype: DtypeName = "auto") -> Runner:
+    """Load a checkpoint into memory of its own and return its runner: lean where that applies, else generic.
+
+    Raises LoadError naming the file if it changed since it was checked.
+    """
+    from memspec_actors.models.loading import load_into  # both stand on this module's protocols
+    from memspec_actors.models.plan import LoadPlan
+
+    plan = LoadPlan.of(checkpoint, dtype, private=True)
+    memory = torch.empty(plan.nbytes, dtype=torch.uint8)
+    load_into(plan, memory)
+    return plan.bind(memory)
