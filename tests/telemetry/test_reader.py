@@ -1,0 +1,117 @@
+"""The reader: what can be read is read, what cannot is counted."""
+
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from memspec_actors.errors import UsageError
+from memspec_actors.protocols import events
+from memspec_actors.protocols.events import Event, RankingApplied, SystemStopped
+from memspec_actors.telemetry import EventLog, UnknownEvent, read_events
+
+
+def write(path: Path, *written: Event) -> None:
+    log = EventLog.open(path, clock=lambda: (1.0, 2.0))
+    for event in written:
+        log.write(event)
+    log.close()
+
+
+def ranking(interval: int) -> RankingApplied:
+    return RankingApplied(actor="decoder", interval=interval, order=("code",))
+
+
+def test_what_was_written_is_read(tmp_path: Path) -> None:
+    stopped = SystemStopped(actor="engine", reason="closed", records=1)
+    write(tmp_path / "log", ranking(1), stopped)
+    reader = read_events(tmp_path / "log")
+    replace = msgspec.structs.replace
+    assert list(reader) == [
+        replace(ranking(1), seq=1, ts=1.0, mono=2.0),
+        replace(stopped, seq=2, ts=1.0, mono=2.0),
+    ]
+    assert (reader.skipped, reader.unknown) == (0, 0)
+
+
+def test_every_kind_of_event_is_known() -> None:
+    """An event left out of the reader's union would come back as unknown from this very version's logs."""
+    kinds = [getattr(events, name) for name in events.__all__]
+    structs = [kind for kind in kinds if isinstance(kind, type) and issubclass(kind, Event) and kind is not Event]
+    assert set(structs) == set(Event.__subclasses__())
+
+
+@pytest.mark.parametrize("cut", range(1, 60, 7))
+def test_torn_record_is_counted_and_skipped(tmp_path: Path, cut: int) -> None:
+    """Wherever a kill tore the last record, the records of both runs must come back."""
+    path = tmp_path / "log"
+    write(path, ranking(1), ranking(2))
+    path.write_bytes(path.read_bytes()[: -1 - cut])
+    write(path, ranking(3))
+    reader = read_events(path)
+    assert [event.interval for event in reader if isinstance(event, RankingApplied)] == [1, 3]
+    assert (reader.skipped, reader.unknown) == (1, 0)
+
+
+def test_foreign_lines_are_counted_and_skipped(tmp_path: Path) -> None:
+    path = tmp_path / "log"
+    write(path, ranking(1))
+    with path.open("ab") as file:
+        file.write(
+            b'warning: something\n\n[1, 2]\n{"event": 3, "seq": 1}\n{"level": "info"}\n\xff\xfe\n{"event":"x"}\n'
+        )
+    write(path, ranking(2))
+    reader = read_events(path)
+    assert [event.interval for event in reader if isinstance(event, RankingApplied)] == [1, 2]
+    assert (reader.skipped, reader.unknown) == (7, 0)
+
+
+def test_newer_records_are_kept_as_they_are(tmp_path: Path) -> None:
+    """A log of a newer version, with new events and new fields, must still be readable for what is known of it."""
+    path = tmp_path / "log"
+    path.write_bytes(
+        b'{"event":"draft_dreamt","seq":1,"of":"sheep"}\n'
+        b'{"event":"ranking_applied","seq":2,"actor":"decoder","order":["a"],"mood":"good"}\n'
+        b'{"event":"ranking_applied","seq":3,"actor":"decoder","order":"changed its type"}\n'
+    )
+    reader = read_events(path)
+    assert list(reader) == [
+        UnknownEvent(name="draft_dreamt", seq=1, fields={"event": "draft_dreamt", "seq": 1, "of": "sheep"}),
+        RankingApplied(seq=2, actor="decoder", order=("a",)),
+        UnknownEvent(
+            name="ranking_applied",
+            seq=3,
+            fields={"event": "ranking_applied", "seq": 3, "actor": "decoder", "order": "changed its type"},
+        ),
+    ]
+    assert (reader.skipped, reader.unknown) == (0, 2)
+
+
+def test_rotated_files_are_read_oldest_first(tmp_path: Path) -> None:
+    """With more than nine files an order by name would put .10 before .2."""
+    log = EventLog.open(tmp_path / "log[1].jsonl", rotate_bytes=10)
+    for interval in range(12):
+        log.write(ranking(interval))
+    log.close()
+    (tmp_path / "log[1].jsonl.bak").write_bytes(b"no part of the log\n")
+    reader = read_events(tmp_path / "log[1].jsonl")
+    places = [(event.interval, reader.file.name, reader.line) for event in reader if isinstance(event, RankingApplied)]
+    assert [interval for interval, _, _ in places] == list(range(12))
+    assert (places[0][1], places[-1][1]) == ("log[1].jsonl.11", "log[1].jsonl")
+    assert reader.skipped == 0
+
+
+def test_place_of_a_record_is_known(tmp_path: Path) -> None:
+    """A complaint about a record must be able to name its line, torn lines counted."""
+    path = tmp_path / "log"
+    write(path, ranking(1))
+    with path.open("ab") as file:
+        file.write(b"torn")
+    write(path, ranking(2))
+    reader = read_events(path)
+    assert [reader.line for _ in reader] == [1, 3]
+
+
+def test_missing_file_is_named(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=str(tmp_path / "log")):
+        list(read_events(tmp_path / "log"))
