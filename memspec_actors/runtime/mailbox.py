@@ -49,9 +49,6 @@ class _KeyedQueue(asyncio.Queue[tuple[Hashable, T]], Generic[T]):
     def discard(self, key: Hashable) -> bool:
         return self._queue.pop(key, None) is not None
 
-    def keys(self) -> list[Hashable]:
-        return list(self._queue)
-
 
 class Mailbox(Generic[M]):
     """Queue envelopes for one actor, across its restarts.

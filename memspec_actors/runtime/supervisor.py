@@ -38,6 +38,7 @@ class ActorSystem:
         self._actors: dict[str, Supervised[Any]] = {}
         self._supervisor: asyncio.Task[None] | None = None
         self._settled = asyncio.Event()  # every actor has started, or one could not
+        self._starting: anyio.CancelScope | None = None
         self._stop = asyncio.Event()
         self._failed = asyncio.Event()
 
@@ -109,9 +110,10 @@ class ActorSystem:
         try:
             async with anyio.create_task_group() as group:
                 try:
-                    for actor in self._actors.values():
-                        await group.start(actor.live, name=actor.name)
-                        running.append(actor)
+                    with anyio.CancelScope() as self._starting:
+                        for actor in self._actors.values():
+                            await group.start(actor.live, name=actor.name)
+                            running.append(actor)
                     self._settled.set()
                     await self._stop.wait()
                 finally:
@@ -127,7 +129,7 @@ class ActorSystem:
             actor.close_intake(reason)
 
     async def _shut_down(self, supervisor: asyncio.Task[None]) -> None:
-        self._stop.set()
+        self._request_stop()
         cancelled: asyncio.CancelledError | None = None
         with anyio.CancelScope(shield=True):
             while not supervisor.done():
@@ -151,7 +153,12 @@ class ActorSystem:
         self.failure = failure
         self._observe(Failed(name, failure))
         self._failed.set()
+        self._request_stop()
+
+    def _request_stop(self) -> None:
         self._stop.set()
+        if self._starting is not None:
+            self._starting.cancel()  # without effect once every actor has started
 
     def _observe(self, event: RuntimeEvent) -> None:
         if self._on_event is None:
