@@ -279,10 +279,12 @@ class Residency:
 
     def _reintroduce(self, now: float) -> list[Instruction]:
         self._active = None
+        for slot in self._slots.in_state(State.WARMING, State.DISCARDED):
+            # It has no sequence left to warm anything on, and may never answer: its next acknowledgement has to do.
+            slot.state = State.RESIDENT
         if self._epoch:
             self._published = None
-        warming = self._slots.in_state(State.WARMING, State.DISCARDED)
-        return [*(Warm(slot.draft) for slot in warming), *self._settle(now)]
+        return self._settle(now)
 
     def _may_be_active(self, draft: ResidentDraft | None) -> bool:
         return draft is None or self._slots.find(draft, State.RESIDENT, State.REVOKED) is not None
