@@ -56,7 +56,6 @@ class DecoderShape(msgspec.Struct, frozen=True, kw_only=True):
 class _Config(msgspec.Struct):
     """The part of config.json that decides; other keys are allowed."""
 
-    architectures: tuple[str, ...]
     hidden_size: int
     intermediate_size: int
     num_hidden_layers: int
@@ -91,13 +90,13 @@ class LayerNames:
 
 def decoder_shape(config: Mapping[str, Any]) -> DecoderShape:
     """Read a config.json's contents; raises NotLean, saying why, for what the lean runner does not do."""
+    architecture = (config.get("architectures") or ["unknown"])[0]
+    if architecture not in LEAN_ARCHITECTURES:
+        raise NotLean(f"the architecture is {architecture}")
     try:
         parsed = msgspec.convert(config, _Config)
     except msgspec.ValidationError as error:
         raise NotLean(f"config.json: {error}") from error
-    architecture = parsed.architectures[0] if parsed.architectures else "none"
-    if architecture not in LEAN_ARCHITECTURES:
-        raise NotLean(f"the architecture is {architecture}")
     if parsed.use_sliding_window:
         raise NotLean("it uses a sliding window")
     if parsed.hidden_act != "silu":

@@ -1,5 +1,6 @@
 """Run any causal language model through transformers, behind the same interface as the lean runner."""
 
+import inspect
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -32,7 +33,7 @@ class GenericCache:
         if length == 0:
             self.reset()
         elif removed:
-            self.past.crop(length)
+            self.past.crop(-removed)  # a negative number means "remove so many" in every version
             self._length = length
         return removed
 
@@ -54,6 +55,8 @@ class TransformersRunner:
         self.vocab_size = checkpoint.vocab_size
         self.max_positions = checkpoint.max_positions
         self.dtype = dtype
+        # The argument was renamed in transformers 5; the old name warns there.
+        self._cache_argument = "cache" if "cache" in inspect.signature(model.forward).parameters else "past_key_values"
         self.nbytes = sum(parameter.numel() * parameter.element_size() for parameter in model.parameters())
 
     @classmethod
@@ -62,17 +65,19 @@ class TransformersRunner:
 
         Raises CheckpointError if transformers does not know the model or lacks one of its tensors.
         """
-        from transformers import AutoConfig, AutoModelForCausalLM
+        from transformers import MODEL_FOR_CAUSAL_LM_MAPPING, AutoConfig
 
         try:
             config = AutoConfig.from_pretrained(checkpoint.path)
-            model, report = AutoModelForCausalLM.from_pretrained(
+            model, report = MODEL_FOR_CAUSAL_LM_MAPPING[type(config)].from_pretrained(
                 None, config=config, state_dict=dict(tensors), dtype=dtype, output_loading_info=True
             )
         except (OSError, ValueError, KeyError, RuntimeError) as error:
             raise CheckpointError(f"{checkpoint.path}: transformers cannot build this model ({error})") from error
         if report["missing_keys"]:
             raise CheckpointError(f"{checkpoint.path}: tensors are absent: {', '.join(sorted(report['missing_keys']))}")
+        if getattr(model, "_is_stateful", False):
+            raise CheckpointError(f"{checkpoint.path}: {checkpoint.architecture} keeps a state that cannot be rolled back")
         return cls(model.eval(), checkpoint, dtype)
 
     def new_cache(self, max_tokens: int) -> GenericCache:
@@ -94,7 +99,7 @@ class TransformersRunner:
             raise ValueError(f"{end} tokens do not fit: the model has {self.max_positions} positions; shorten the text")
         block = torch.as_tensor(ids, dtype=torch.int64)[None]
         output = self._model(
-            block, past_key_values=cache.past, use_cache=True, logits_to_keep=1 if last_only else 0
+            block, use_cache=True, logits_to_keep=1 if last_only else 0, **{self._cache_argument: cache.past}
         )
         cache.extend(len(ids))
         logits: Tensor = output.logits[0]
