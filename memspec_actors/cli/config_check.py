@@ -2,9 +2,9 @@
 
 from pathlib import Path
 
-from memspec_actors import zoo
-from memspec_actors.config import Config, zoo_name
+from memspec_actors.config import Config
 from memspec_actors.errors import ConfigError
+from memspec_actors.models.loadout import model_directory
 from memspec_actors.scheduling.rankers import parse_policy
 from memspec_actors.speculation.accept import acceptance_rule
 from memspec_actors.speculation.stop import stop_rule
@@ -27,8 +27,7 @@ def check_config(config: Config) -> None:
 
 
 def _check_model(key: str, model: str) -> None:
-    name = zoo_name(model)
-    directory = Path(model) if name is None else zoo.path(name)
+    directory = model_directory(model)
     _check_directory(key, directory, "a Hugging Face model")
     if not (directory / "config.json").is_file():
         raise ConfigError(f"{key} is {model!r}; the directory has no config.json: give a Hugging Face model directory")

@@ -24,6 +24,8 @@ class Display(Protocol):
         self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None
     ) -> None: ...
 
+    def loading(self, draft: str, done: int, total: int) -> None: ...
+
     def chunk(self, chunk: TextChunk) -> None: ...
 
     def finish(self, result: GenerationResult) -> None: ...
@@ -45,6 +47,9 @@ class JsonDisplay:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         pass
 
+    def loading(self, draft: str, done: int, total: int) -> None:
+        pass
+
     def chunk(self, chunk: TextChunk) -> None:
         pass
 
@@ -64,6 +69,9 @@ class PlainDisplay:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         if not self._last.endswith("\n"):
             self._write("\n")
+
+    def loading(self, draft: str, done: int, total: int) -> None:
+        pass
 
     def chunk(self, chunk: TextChunk) -> None:
         if chunk.text:
@@ -94,39 +102,56 @@ class LiveDisplay:
         self._live.update(Group(Text(self._line)) if self._line else Group())
         self._live.stop()
 
+    def loading(self, draft: str, done: int, total: int) -> None:
+        self._status.load(draft, done, total)
+        self._draw()
+
     def chunk(self, chunk: TextChunk) -> None:
         *ended, self._line = (self._line + chunk.text).split("\n")
         for line in ended:
             self._live.console.print(Text(line), soft_wrap=True)
         self._status.add(chunk)
-        self._live.update(Group(Text(self._line), Text(str(self._status), style="dim", no_wrap=True)))
+        self._draw()
 
     def finish(self, result: GenerationResult) -> None:
         self._live.console.print(Text(summary(result), style="dim"))
 
+    def _draw(self) -> None:
+        self._live.update(Group(Text(self._line), Text(str(self._status), style="dim", no_wrap=True)))
+
 
 class _Status:
-    """Follow a generation: active draft, resident set, tokens per second, acceptance."""
+    """Follow a generation: active draft, resident set, what is loading, tokens per second, acceptance."""
 
     def __init__(self) -> None:
-        self._began: float | None = None
+        self._began = 0.0
         self._tokens = self._drafted = self._accepted = 0
-        self._where = ""
+        self._draft: str | None = None
+        self._resident: tuple[str, ...] = ()
+        self._loading: dict[str, float] = {}
+
+    def load(self, draft: str, done: int, total: int) -> None:
+        self._loading[draft] = done / total
+        if done == total:
+            del self._loading[draft]
 
     def add(self, chunk: TextChunk) -> None:
-        if self._began is None:
-            self._began = time.monotonic()  # the first tokens are counted from when they came
-        else:
+        if self._began:
             self._tokens += len(chunk.token_ids)
+        else:  # the speed is that of what comes after the first tokens
+            self._began = time.monotonic()
         self._drafted += chunk.drafted
         self._accepted += chunk.accepted
-        self._where = f"draft {chunk.draft or 'none'} | resident {' '.join(chunk.resident) or 'none'}"
+        self._draft, self._resident = chunk.draft, chunk.resident
 
     def __str__(self) -> str:
-        seconds = time.monotonic() - (self._began or 0.0)
-        rate = f"{self._tokens / seconds:.0f} tokens/s" if self._tokens and seconds > 0 else "starting"
-        accepted = f"accepted {self._accepted / self._drafted:.0%}" if self._drafted else "nothing drafted"
-        return f"{self._where} | {rate} | {accepted}"
+        parts = [f"draft {self._draft or 'none'}", f"resident {' '.join(self._resident) or 'none'}"]
+        parts += [f"loading {draft} {share:.0%}" for draft, share in self._loading.items()]
+        if self._tokens:
+            parts.append(f"{self._tokens / (time.monotonic() - self._began):.0f} tokens/s")
+        if self._drafted:
+            parts.append(f"accepted {self._accepted / self._drafted:.0%}")
+        return " | ".join(parts)
 
 
 def summary(result: GenerationResult) -> str:

@@ -25,7 +25,7 @@ def doctor(json: JsonOption = False) -> None:
         table = Table(box=None, show_header=False, pad_edge=False)
         for check in checks:
             found = f"{check.found}; {check.advice}" if check.advice else check.found
-            table.add_row(Text(check.status, style=_COLOURS[check.status]), check.name, Text(found))
+            table.add_row(Text(check.status, style=_COLOURS[check.status]), Text(check.name), Text(found))
         Console(highlight=False).print(table)
     if failed:
         raise typer.Exit(1)

@@ -101,14 +101,16 @@ def _lines(file: str) -> list[str]:
 
 def _check_zoo() -> Iterator[Check]:
     from memspec_actors import zoo
+    from memspec_actors.config import ZOO_DRAFTS
 
-    missing = [name for name in zoo.names() if not any(zoo.path(name).glob("*.safetensors"))]
+    expected = ("target", *(draft.name for draft in ZOO_DRAFTS), "encoder")
+    missing = [name for name in expected if name not in zoo.names()]
     if missing:
-        yield Check("embedded models", "fail", f"missing: {' '.join(missing)}", "run memspec zoo build, or reinstall")
+        yield Check("embedded models", "fail", f"missing: {' '.join(missing)}", "reinstall, or run memspec zoo build")
     else:
         yield Check("embedded models", "ok", " ".join(zoo.names()))
     if "general" not in missing:
-        yield _check_storage(next(zoo.path("general").glob("*.safetensors")))
+        yield _check_storage(zoo.path("general") / "model.safetensors")
 
 
 def _check_storage(file: Path) -> Check:

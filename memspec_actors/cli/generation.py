@@ -8,10 +8,11 @@ from contextlib import AsyncExitStack, contextmanager
 import anyio
 
 from memspec_actors.cli.display import Display, choose_display
-from memspec_actors.cli.output import progress_bars
+from memspec_actors.cli.output import spinner
 from memspec_actors.config import Config
-from memspec_actors.engine import MemSpec, TextStream
+from memspec_actors.engine import MemSpec
 from memspec_actors.protocols.requests import SamplingParams
+from memspec_actors.stream import TextStream
 
 __all__ = ["generate"]
 
@@ -39,8 +40,8 @@ class _Generation:
     async def run(self, config: Config, prompt: str, max_new_tokens: int, sampling: SamplingParams, raw: bool) -> None:
         with _on_first_interrupt(self._drain), self._scope:
             async with AsyncExitStack() as stack:
-                with progress_bars() as progress:
-                    engine = await stack.enter_async_context(MemSpec.open(config, on_load=progress))
+                with spinner("loading models"):
+                    engine = await stack.enter_async_context(MemSpec.open(config, on_load=self._display.loading))
                 self._stream = engine.stream(prompt, max_new_tokens=max_new_tokens, sampling=sampling, raw=raw)
                 with self._display as display:
                     async for chunk in self._stream:

@@ -2,12 +2,12 @@
 
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Annotated, Any
 
 import typer
 
-__all__ = ["JsonOption", "Progress", "print_json", "progress_bars"]
+__all__ = ["JsonOption", "Progress", "print_json", "progress_bars", "spinner"]
 
 #: Hears (what is being done, how much is done, how much there is).
 Progress = Callable[[str, int, int], None]
@@ -42,3 +42,13 @@ def progress_bars() -> Iterator[Progress]:
             bars.update(tasks[what], completed=done, total=total)
 
         yield progress
+
+
+@contextmanager
+def spinner(what: str) -> Iterator[None]:
+    """Show on a terminal that ``what`` is going on."""
+    from rich.console import Console
+
+    console = Console(stderr=True)
+    with console.status(what) if console.is_terminal else nullcontext():
+        yield

@@ -1,15 +1,12 @@
 """``memspec predictor``: trace, train and judge the ranking of drafts."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from memspec_actors.cli.config import ConfigOption, load_config
 from memspec_actors.cli.output import JsonOption, print_json, progress_bars
-
-if TYPE_CHECKING:
-    from memspec_actors.config import Config
 
 __all__ = ["app"]
 
@@ -31,15 +28,16 @@ def collect(
     json: JsonOption = False,
 ) -> None:
     """Trace what every draft would get accepted in the target's own text."""
-    target, drafts = _model_directories(load_config(config))
+    chosen = load_config(config)
 
+    from memspec_actors.models.loadout import model_directory
     from memspec_actors.predictor.collect import collect as trace
     from memspec_actors.predictor.prompts import read_prompts
 
     with progress_bars() as progress:
         figures = trace(
-            target,
-            drafts,
+            model_directory(chosen.target.model),
+            {draft.name: model_directory(draft.model) for draft in chosen.drafts},
             read_prompts(prompts, limit=limit),
             out,
             max_new_tokens=max_new_tokens,
@@ -48,17 +46,6 @@ def collect(
             progress=progress,
         )
     _print_figures(figures, json)
-
-
-def _model_directories(config: "Config") -> tuple[Path, dict[str, Path]]:
-    from memspec_actors import zoo
-    from memspec_actors.config import zoo_name
-
-    def directory(model: str) -> Path:
-        name = zoo_name(model)
-        return Path(model) if name is None else zoo.path(name)
-
-    return directory(config.target.model), {draft.name: directory(draft.model) for draft in config.drafts}
 
 
 def _print_figures(figures: dict[str, object], json: bool) -> None:
