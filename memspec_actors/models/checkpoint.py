@@ -160,5 +160,3 @@ def _size(directory: Path, config: Mapping[str, Any], *keys: str) -> int:
     if not isinstance(value, int) or value < 1:
         raise CheckpointError(f"{directory / 'config.json'}: {keys[0]} is {value!r}; it must be a positive integer")
     return value
-
-

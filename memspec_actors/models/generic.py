@@ -10,6 +10,7 @@ from torch import Tensor
 from memspec_actors.errors import CheckpointError
 from memspec_actors.models.cache import checked_truncation
 from memspec_actors.models.checkpoint import Checkpoint
+from memspec_actors.models.runner import Cache
 
 __all__ = ["GenericCache", "TransformersRunner"]
 
@@ -77,7 +78,9 @@ class TransformersRunner:
         if report["missing_keys"]:
             raise CheckpointError(f"{checkpoint.path}: tensors are absent: {', '.join(sorted(report['missing_keys']))}")
         if getattr(model, "_is_stateful", False):
-            raise CheckpointError(f"{checkpoint.path}: {checkpoint.architecture} keeps a state that cannot be rolled back")
+            raise CheckpointError(
+                f"{checkpoint.path}: {checkpoint.architecture} keeps a state that cannot be rolled back"
+            )
         return cls(model.eval(), checkpoint, dtype)
 
     def new_cache(self, max_tokens: int) -> GenericCache:
@@ -87,11 +90,13 @@ class TransformersRunner:
         return GenericCache(DynamicCache)
 
     @torch.inference_mode()
-    def forward(self, ids: Tensor | Sequence[int], cache: GenericCache, last_only: bool = False) -> Tensor:
+    def forward(self, ids: Tensor | Sequence[int], cache: Cache, last_only: bool = False) -> Tensor:
         """Append T tokens to ``cache`` and return logits (T, V), or (1, V) of the last one only.
 
         Raises ValueError for no tokens, or more than ``max_positions`` in all.
         """
+        if not isinstance(cache, GenericCache):
+            raise TypeError(f"the cache is a {type(cache).__name__}; make it with new_cache of this runner")
         if len(ids) == 0:
             raise ValueError("there are no tokens to run")
         end = cache.length + len(ids)

@@ -14,6 +14,7 @@ from torch import Tensor
 
 from memspec_actors.models.architecture import DecoderShape
 from memspec_actors.models.cache import KvCache, RowBuffers
+from memspec_actors.models.runner import Cache
 
 __all__ = ["LayerWeights", "LeanRunner", "ModelWeights"]
 
@@ -62,11 +63,13 @@ class LeanRunner:
         return KvCache(self.shape, self.dtype, max_tokens)
 
     @torch.inference_mode()
-    def forward(self, ids: Tensor | Sequence[int], cache: KvCache, last_only: bool = False) -> Tensor:
+    def forward(self, ids: Tensor | Sequence[int], cache: Cache, last_only: bool = False) -> Tensor:
         """Append T tokens to ``cache`` and return logits (T, V), or (1, V) of the last one only.
 
         Raises ValueError for no tokens, or more than ``max_positions`` in all; IndexError for an id out of range.
         """
+        if not isinstance(cache, KvCache):
+            raise TypeError(f"the cache is a {type(cache).__name__}; make it with new_cache of this runner")
         if len(ids) == 0:
             raise ValueError("there are no tokens to run")
         if len(ids) == 1 and self.dtype == torch.float32:

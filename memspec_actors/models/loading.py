@@ -22,7 +22,7 @@ MAX_SLEEP_S = 0.01  # how long a cancellation may go unnoticed under a throttle
 
 @dataclass(frozen=True, slots=True)
 class LoadReport:
-    """Tell how a load went: bytes read, how long it took, whether a throttle slowed it down, whether it was cancelled."""
+    """Tell how a load went: bytes read, time taken, whether a throttle slowed it, whether it was cancelled."""
 
     nbytes: int
     wall_s: float
@@ -106,7 +106,7 @@ class _Load:
     def _segment(self, file: FileIO, segment: Segment) -> None:
         file.seek(segment.entry.offset)
         if segment.direct:
-            memory = memoryview(self.view.numpy())[segment.start : segment.start + segment.entry.nbytes]
+            memory = self.view.numpy().data[segment.start : segment.start + segment.entry.nbytes]
             for start in range(0, len(memory), self.chunk_bytes):
                 self._read(file, memory[start : start + self.chunk_bytes], segment)
         elif segment.entry.nbytes:
@@ -121,7 +121,7 @@ class _Load:
         for row in range(0, segment.rows, rows_per_chunk):
             rows = min(rows_per_chunk, segment.rows - row)
             chunk = staging[: rows * row_bytes]
-            self._read(file, memoryview(chunk.numpy()), segment)
+            self._read(file, chunk.numpy().data, segment)
             target[row : row + rows].copy_(chunk.view(TORCH_DTYPES[segment.entry.dtype]).view(rows, segment.columns))
 
     def _read(self, file: FileIO, memory: memoryview, segment: Segment) -> None:

@@ -1,8 +1,8 @@
-"""Where each tensor of a checkpoint goes in memory, so that a load is one pass over the file and binding copies nothing.
+"""Where each tensor of a checkpoint goes in memory: a load is one pass over the file, and binding copies nothing.
 
-Tensors that run fused lie side by side: q, k, v; gate, up. A weight is placed in one of two orders. As stored, (out, in):
-a load of the same dtype is then a plain read. Or transposed, (in, out), which multiplies one row up to three times as
-fast on a CPU: chosen in float32 wherever the bytes pass through a staging buffer anyway.
+Tensors that run fused lie side by side: q, k, v; gate, up. A weight is placed in one of two orders. As stored,
+(out, in): a load of the same dtype is then a plain read. Or transposed, (in, out), which multiplies one row up to
+three times as fast on a CPU: chosen in float32 wherever the bytes pass through a staging buffer anyway.
 """
 
 import math
@@ -77,7 +77,7 @@ class LoadPlan:
 
     @classmethod
     def of(cls, checkpoint: Checkpoint, dtype: DtypeName, *, private: bool = False) -> "LoadPlan":
-        """Lay a checkpoint out. ``private`` memory is loaded once, so its weights are always put in the faster order."""
+        """Lay a checkpoint out. ``private`` memory is filled once, so it always gets the faster order."""
         run_dtype = checkpoint.run_dtype(dtype)
         stored = {entry.dtype for entry in checkpoint.weights().values()}
         staged = private or stored != {RUN_DTYPE_NAMES[run_dtype]}
@@ -229,5 +229,3 @@ class _Layout:
             self.segments.append(Segment(entry, dtype, self.nbytes, row, rows, total, columns, transposed))
             row += rows
         self.nbytes += -(-total * columns * ITEM_BYTES[dtype] // ALIGNMENT) * ALIGNMENT
-
-

@@ -1,0 +1,130 @@
+"""Turn text into token ids and back, as the model's tokenizer.json says. Needs no torch and no transformers."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import tokenizers
+from tokenizers.processors import TemplateProcessing
+
+from memspec_actors.errors import CheckpointError, InvalidRequest
+from memspec_actors.models.chat_template import render_chat
+
+__all__ = ["Tokenizer"]
+
+
+class Tokenizer:
+    """Encode, decode and render chats for one model; `open` reads a model directory."""
+
+    def __init__(self, backend: tokenizers.Tokenizer, config: Mapping[str, Any], chat_template: str | None) -> None:
+        self.backend = backend
+        self.chat_template = chat_template
+        self.bos_token = _special(config, "bos_token")
+        self.eos_token = _special(config, "eos_token")
+        self._config = config
+        backend.no_truncation()
+        backend.no_padding()
+        if "add_bos_token" in config or "add_eos_token" in config:  # these overrule what the tokenizer file says
+            backend.post_processor = self._affixes()
+
+    @classmethod
+    def open(cls, path: str | Path) -> "Tokenizer":
+        """Read a model directory's tokenizer.json, tokenizer_config.json and chat_template.jinja.
+
+        Raises CheckpointError naming the file that is missing or damaged.
+        """
+        directory = Path(path)
+        file = directory / "tokenizer.json"
+        try:
+            backend = tokenizers.Tokenizer.from_buffer(file.read_bytes())
+        except OSError as error:
+            raise CheckpointError(f"{file}: cannot be read ({error.strerror}); add the model's tokenizer") from error
+        except Exception as error:  # the package raises no narrower one for a damaged file
+            raise CheckpointError(f"{file}: is not a tokenizer file ({error})") from error
+        config = _read_config(directory / "tokenizer_config.json")
+        return cls(backend, config, _chat_template(directory, config))
+
+    @property
+    def vocab(self) -> Mapping[str, int]:
+        """Every token with its id, added tokens included."""
+        return self.backend.get_vocab(with_added_tokens=True)
+
+    @property
+    def num_ids(self) -> int:
+        """Number of real ids: the highest plus one."""
+        return max(self.vocab.values(), default=-1) + 1
+
+    @property
+    def bos_id(self) -> int | None:
+        return self._id(self.bos_token)
+
+    @property
+    def eos_id(self) -> int | None:
+        return self._id(self.eos_token)
+
+    def encode(self, text: str, *, add_special_tokens: bool = True) -> list[int]:
+        """Return the ids of ``text``; ``add_special_tokens`` adds what the model expects around it, such as <s>."""
+        return self.backend.encode(text, add_special_tokens=add_special_tokens).ids
+
+    def decode(self, ids: Sequence[int], *, skip_special_tokens: bool = True) -> str:
+        """Return the text of ``ids``; bytes that are no UTF-8 become U+FFFD."""
+        return self.backend.decode(list(ids), skip_special_tokens=skip_special_tokens)
+
+    def apply_chat_template(
+        self, messages: Sequence[Mapping[str, Any]], *, add_generation_prompt: bool = True, **variables: Any
+    ) -> str:
+        """Return the prompt text for ``messages``; encode it with ``add_special_tokens=False``.
+
+        Raises InvalidRequest if the model has no chat template or the template refuses the messages.
+        """
+        if self.chat_template is None:
+            raise InvalidRequest("this model has no chat template; send a plain prompt instead of messages")
+        known = {
+            name: token for name in _special_names(self._config) if (token := _special(self._config, name)) is not None
+        }
+        return render_chat(
+            self.chat_template, messages, add_generation_prompt=add_generation_prompt, **{**known, **variables}
+        )
+
+    def _id(self, token: str | None) -> int | None:
+        return None if token is None else self.backend.token_to_id(token)
+
+    def _affixes(self) -> TemplateProcessing:
+        bos = self.bos_token if self._config.get("add_bos_token") else None
+        eos = self.eos_token if self._config.get("add_eos_token") else None
+        parts = [*([bos] if bos else []), "$A", *([eos] if eos else [])]
+        special = [(token, self.backend.token_to_id(token)) for token in {bos, eos} - {None} if token]
+        return TemplateProcessing(single=parts, pair=[*parts, "$B:1"], special_tokens=special)
+
+
+def _read_config(path: Path) -> dict[str, Any]:
+    if not path.exists():
+        return {}
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=dict[str, Any])
+    except (OSError, msgspec.MsgspecError, UnicodeDecodeError) as error:
+        raise CheckpointError(f"{path}: cannot be read as JSON ({error})") from error
+
+
+def _chat_template(directory: Path, config: Mapping[str, Any]) -> str | None:
+    """Return the default template: a file of its own wins over the configuration's string or list of named ones."""
+    file = directory / "chat_template.jinja"
+    if file.exists():
+        return file.read_text(encoding="utf-8")
+    template = config.get("chat_template")
+    if isinstance(template, list):
+        named = {item["name"]: item["template"] for item in template}
+        template = named.get("default")
+    return template
+
+
+def _special_names(config: Mapping[str, Any]) -> list[str]:
+    return [name for name in config if name.endswith("_token")]
+
+
+def _special(config: Mapping[str, Any], name: str) -> str | None:
+    """Return a special token's text: a string, or an object with ``content`` in older files."""
+    token = config.get(name)
+    content = token.get("content") if isinstance(token, dict) else token
+    return content if isinstance(content, str) else None
