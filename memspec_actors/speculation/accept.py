@@ -164,10 +164,10 @@ def propose(
     """Draw the draft's token for ``position`` from its logits (V,); greedy costs one argmax.
 
     ``width`` is the target's number of ids: ids that the draft lacks get probability 0, so that both distributions
-    have one support and both models share the noise.
-    Greedy does not look for NaN: whatever the argmax is then, verification rejects it.
+    have one support and both models share the noise. Greedy does not look for NaN: whatever its argmax, verification
+    rejects it. Raises InvalidLogits when sampling from NaN.
     """
-    if params.greedy and not rule.needs_draft_probs:
+    if params.greedy:
         return Draw(int(logits.argmax()), None)
     if width is not None and width > logits.shape[-1]:
         logits = pad(logits, (0, width - logits.shape[-1]), value=float("-inf"))

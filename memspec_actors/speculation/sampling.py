@@ -12,7 +12,6 @@ from memspec_actors.protocols.requests import SamplingParams
 
 __all__ = ["PositionNoise", "Stream", "choose", "probabilities"]
 
-MASKED = float("-inf")
 KEPT_ROWS = 32  # rows of proposal noise kept between drafting and verification: more than any draft is long
 
 
@@ -27,19 +26,19 @@ def probabilities(logits: Tensor, params: SamplingParams) -> Tensor:
     if params.greedy:
         raise ValueError("temperature is 0: greedy decoding takes the argmax and has no distribution")
     logits = logits.float()
-    best = logits.amax(dim=-1, keepdim=True)  # (..., 1); NaN wins over every number
-    if not bool(best.isfinite().all()):
-        raise InvalidLogits(_diagnosis(best))
     # The maximum is taken off first, so that a temperature near 0 gives -inf and not NaN.
-    scaled = (logits - best) / max(params.temperature, torch.finfo(torch.float32).tiny)
+    centred = logits - logits.amax(dim=-1, keepdim=True)
+    scaled = centred / max(params.temperature, torch.finfo(torch.float32).tiny)
     if params.top_k:
-        scaled = _at_least(scaled, _top_k_floor(scaled, params.top_k))
+        scaled = scaled.masked_fill(scaled < _top_k_floor(scaled, params.top_k), float("-inf"))
+    probs = torch.softmax(scaled, dim=-1)
+    if math.isnan(float(probs[..., 0].sum())):  # NaN, +inf and masking every token each make a whole row NaN
+        raise InvalidLogits(_diagnosis(logits))
     if params.top_p < 1.0:
-        scaled = _at_least(scaled, _top_p_floor(scaled, params.top_k, params.top_p))
+        probs = _keep_from(probs, _top_p_floor(probs, params.top_p))
     if params.min_p > 0.0:
-        # p >= min_p * max(p), divided by max(p): the best logit is 0 by now.
-        scaled = scaled.masked_fill(scaled < math.log(params.min_p), MASKED)
-    return torch.softmax(scaled, dim=-1)
+        probs = _keep_from(probs, params.min_p * probs.amax(dim=-1, keepdim=True))
+    return probs
 
 
 class Stream(IntEnum):
@@ -114,31 +113,29 @@ def choose(weights: Tensor, arrivals: Tensor) -> int:
     return int((weights / arrivals.to(weights.device)).argmax())
 
 
-def _at_least(scaled: Tensor, floor: Tensor) -> Tensor:
-    return scaled.masked_fill(scaled < floor, MASKED)
-
-
 def _top_k_floor(scaled: Tensor, k: int) -> Tensor:
     return scaled.topk(min(k, scaled.shape[-1]), dim=-1).values[..., -1:]  # (..., 1)
 
 
-def _top_p_floor(scaled: Tensor, top_k: int, top_p: float) -> Tensor:
-    """Return the smallest logit among the fewest best tokens whose probabilities reach ``top_p``; (..., 1)."""
-    descending = _survivors(scaled) if top_k else scaled.sort(dim=-1, descending=True).values
-    mass = torch.softmax(descending, dim=-1)
-    before = mass.cumsum(dim=-1) - mass  # probability of all better tokens
+def _top_p_floor(probs: Tensor, top_p: float) -> Tensor:
+    """Return the smallest probability among the fewest best tokens that reach ``top_p`` together; (..., 1)."""
+    # All tokens below (1 - top_p) / V together weigh less than 1 - top_p: the ones sought are among the others. Sorting
+    # those few instead of a vocabulary of 150k takes a tenth of the time.
+    num_candidates = (probs >= (1.0 - top_p) / probs.shape[-1]).sum(dim=-1).amax()
+    best = probs.topk(int(num_candidates), dim=-1).values
+    before = best.cumsum(dim=-1) - best  # probability of all better tokens
     num_kept = (before < top_p).sum(dim=-1, keepdim=True)
-    return descending.gather(-1, num_kept - 1)
+    return best.gather(-1, num_kept - 1)
 
 
-def _survivors(scaled: Tensor) -> Tensor:
-    """Sort only what top-k left: sorting a vocabulary of 150k costs more than a small model's step."""
-    width = int((scaled > MASKED).sum(dim=-1).max())
-    return scaled.topk(width, dim=-1).values
+def _keep_from(probs: Tensor, floor: Tensor) -> Tensor:
+    kept = probs.masked_fill(probs < floor, 0.0)
+    return kept / kept.sum(dim=-1, keepdim=True)
 
 
-def _diagnosis(best: Tensor) -> str:
-    row = int((~best.flatten().isfinite()).nonzero()[0])
-    value = float(best.flatten()[row])
-    what = "every token is masked" if value == MASKED else f"the largest logit is {value}"
+def _diagnosis(logits: Tensor) -> str:
+    best = logits.amax(dim=-1).flatten()
+    row = int((~best.isfinite()).nonzero()[0])
+    value = float(best[row])
+    what = "every token is masked" if value == float("-inf") else f"the largest logit is {value}"
     return f"logits row {row}: {what}; check the checkpoint and its dtype (float16 overflows)"

@@ -74,7 +74,7 @@ class SpeculationCounters:
             self._add_draft(draft, drafted, accepted, emitted)
 
     def add_report(self, report: IterationReport) -> None:
-        """Add the iteration that a report describes; it knows nothing of time spent waiting."""
+        """Add the iteration that a report describes."""
         draft = None if report.draft is None else report.draft.name
         self.add(
             draft=draft,
@@ -84,6 +84,7 @@ class SpeculationCounters:
             emitted=report.emitted,
             work_us=report.draft_us + report.verify_us,
             catch_up_us=report.catch_up_us,
+            prediction_us=report.waited_us,
         )
 
     def metrics(self) -> SpeculativeMetrics:

@@ -1,0 +1,29 @@
+"""Stop rules."""
+
+import pytest
+import torch
+
+from memspec_actors.errors import ConfigError
+from memspec_actors.speculation.stop import stop_rule
+
+LOGITS = torch.zeros(3)
+
+
+@pytest.mark.parametrize("k", [0, 1, 5])
+def test_fixed_drafts_k_tokens(k: int) -> None:
+    """A fixed draft would be longer or shorter than configured."""
+    rule = stop_rule(f"fixed:{k}")
+    num_drafted = 0
+    while num_drafted < rule.max_tokens:
+        num_drafted += 1
+        if not rule.keep_drafting(num_drafted, 0, LOGITS):
+            break
+    assert num_drafted == rule.max_tokens == k
+    assert rule.name == f"fixed:{k}"
+
+
+@pytest.mark.parametrize("spec", ["", "fixed", "fixed:", "fixed:-1", "fixed:2.5", "fixed:x", "fixed:²", "entropi", "5"])
+def test_any_other_spec_is_refused_with_its_value(spec: str) -> None:
+    """A misspelt stop rule would run as another one, or fail far from its cause."""
+    with pytest.raises(ConfigError, match=rf"stop is '{spec}'; known rules: fixed:K"):
+        stop_rule(spec)
