@@ -39,6 +39,7 @@ from memspec_actors.scheduling.instructions import (
 )
 from memspec_actors.scheduling.residency import Residency
 from memspec_actors.telemetry.event_log import EventLog
+from memspec_actors.telemetry.residency_events import residency_event
 
 __all__ = ["CacheManager"]
 
@@ -162,45 +163,10 @@ class CacheManager(Actor[CacheManagerMessage]):
             self._record(instruction)
 
     def _record(self, instruction: Instruction) -> None:
-        if not self._log.enabled:
-            return
-        snapshot = self._residency.snapshot(_now())
-        nbytes = {"resident_bytes": snapshot.resident_bytes, "reserved_bytes": snapshot.reserved_bytes}
-        match instruction:
-            case StartLoad(draft=draft):
-                event: events.Event = events.DraftLoadStarted(
-                    actor=self.name, draft=draft, nbytes=instruction.nbytes, **nbytes
-                )
-            case Announce(resident=resident, reason=reason):
-                event = events.ResidencyAnnouncedEvent(
-                    actor=self.name, epoch=instruction.epoch, resident=resident, reason=reason, **nbytes
-                )
-            case Revoked(draft=draft, reason=reason, score=score):
-                event = events.DraftRevoked(
-                    actor=self.name, epoch=snapshot.epoch, draft=draft, reason=reason, score=score
-                )
-            case Freed(draft=draft):
-                event = events.DraftEvicted(
-                    actor=self.name,
-                    epoch=snapshot.epoch,
-                    draft=draft,
-                    nbytes=instruction.nbytes,
-                    acknowledged_epoch=instruction.acknowledged_epoch,
-                    **nbytes,
-                )
-            case Failed(draft=draft, error=error):
-                event = events.DraftLoadFailed(
-                    actor=self.name,
-                    draft=draft,
-                    error=error,
-                    retry_in_s=instruction.retry_in_s,
-                    reserved_bytes=snapshot.reserved_bytes,
-                )
-            case AbortLoad() | Warm():
-                return
-            case _:
-                assert_never(instruction)
-        self._log.write(event)
+        if self._log.enabled:
+            event = residency_event(self.name, instruction, self._residency.snapshot(_now()))
+            if event is not None:
+                self._log.write(event)
 
     def _set_timer(self) -> None:
         """Wake up when the next back-off is over."""

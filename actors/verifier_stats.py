@@ -23,7 +23,7 @@ class VerifierStats(Actor[VerifierStatsMessage]):
                 return None
             case GetStatistics():
                 return Statistics(
-                    speculative_decoding=self._counters.speculative_metrics(),
+                    speculative_decoding=self._counters.metrics(),
                     share=self._counters.share(),
                     drafts=self._counters.drafts(),
                 )

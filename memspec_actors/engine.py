@@ -15,6 +15,7 @@ from memspec_actors.errors import ConfigError, InvalidRequest
 from memspec_actors.models.arena import WeightArena
 from memspec_actors.models.loading import Throttle
 from memspec_actors.models.loadout import Loadout, model_directory
+from memspec_actors.models.reader import ArenaReader
 from memspec_actors.models.session import DecodeSession
 from memspec_actors.protocols import events
 from memspec_actors.protocols.messages import GetStatistics, LoadProgress
@@ -197,17 +198,15 @@ class MemSpec:
 
     def _wire(self) -> Wired:
         loadout, bandwidth = self._loadout, self.config.storage.bytes_per_second
+        throttle = None if bandwidth is None else Throttle(bandwidth)
         parts = Parts(
             open_session=self._open_session,
             policy_of=self._policy_of,
             ranker_of=self._ranker_of,
-            plans=loadout.plans,
-            num_common=loadout.num_common,
-            arena=WeightArena(loadout.budget_bytes),
+            reader=ArenaReader(WeightArena(loadout.budget_bytes), loadout.plans, loadout.num_common, throttle),
             residency=self._residency,
             schedule=self.config.schedule,
             capacity=loadout.capacity,
-            throttle=None if bandwidth is None else Throttle(bandwidth),
             log=self._log,
             on_progress=self._progress,
         )

@@ -1,13 +1,11 @@
 """Connect the five actors: who knows whom, and what happens to a message when a mailbox is full."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from memspec_actors.actors import CacheManager, Decoder, DecoderPeers, DecoderSetup, Loader, Predictor, VerifierStats
 from memspec_actors.config import ScheduleConfig
-from memspec_actors.models.arena import WeightArena
-from memspec_actors.models.loading import Throttle
-from memspec_actors.models.plan import LoadPlan
+from memspec_actors.models.reader import DraftReader
 from memspec_actors.models.session import BoundDraft, DecodeSession
 from memspec_actors.protocols.messages import (
     CacheManagerMessage,
@@ -36,13 +34,10 @@ class Parts:
     open_session: Callable[[GenerationRequest], DecodeSession]
     policy_of: Callable[[str], Policy]
     ranker_of: Callable[[str], Ranker]
-    plans: Mapping[str, LoadPlan]
-    num_common: Mapping[str, int]
-    arena: WeightArena
+    reader: DraftReader
     residency: Residency
     schedule: ScheduleConfig
     capacity: int
-    throttle: Throttle | None
     log: EventLog
     on_progress: Callable[[LoadProgress], None] | None = None
     new_workers: Callable[[str], Workers] = Workers
@@ -71,15 +66,7 @@ def wire(parts: Parts, observer: Callable[[RuntimeEvent], None]) -> Wired:
     )
     loader = system.spawn(
         "loader",
-        lambda: Loader(
-            plans=parts.plans,
-            num_common=parts.num_common,
-            arena=parts.arena,
-            runners=parts.runners,
-            cache_manager=cache_manager,
-            workers=load,
-            throttle=parts.throttle,
-        ),
+        lambda: Loader(reader=parts.reader, runners=parts.runners, cache_manager=cache_manager, workers=load),
         mailbox=MailboxPolicy(capacity=1024),
     )
     cache_manager: ActorRef[CacheManagerMessage] = system.spawn(
@@ -111,7 +98,7 @@ def wire(parts: Parts, observer: Callable[[RuntimeEvent], None]) -> Wired:
         warm_workers=warm,
         schedule=parts.schedule,
         capacity=parts.capacity,
-        emulated_storage=parts.throttle is not None,
+        emulated_storage=parts.reader.emulated,
         log=parts.log,
     )
     peers = DecoderPeers(predictor=predictor, cache_manager=cache_manager, verifier_stats=verifier_stats)

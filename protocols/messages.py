@@ -76,20 +76,20 @@ class Placement(msgspec.Struct, frozen=True, kw_only=True):
 # --- to the Decoder ---------------------------------------------------------------------------------------------------
 
 
-class Generate(Message):
+class Generate(Message, frozen=True):
     """Generate text for one request; its output goes to ``sink``."""
 
     request: GenerationRequest
     sink: OutputSink
 
 
-class Cancel(Message):
+class Cancel(Message, frozen=True):
     """Stop a request, running or queued; unknown ids are ignored."""
 
     request_id: str
 
 
-class DraftRanking(Message):
+class DraftRanking(Message, frozen=True):
     """Rank drafts, best first, with one score each; latest wins. Goes to the Decoder and the CacheManager."""
 
     request_id: str
@@ -100,7 +100,7 @@ class DraftRanking(Message):
     predict_us: float
 
 
-class ResidencyAnnounced(Message):
+class ResidencyAnnounced(Message, frozen=True):
     """Announce the drafts that may be used from now on; latest wins, epochs grow by one."""
 
     epoch: int
@@ -108,7 +108,7 @@ class ResidencyAnnounced(Message):
     unavailable: tuple[str, ...]  # quarantined drafts: their last load failed and their back-off has not passed
 
 
-class WarmDraft(Message):
+class WarmDraft(Message, frozen=True):
     """Warm the key/value cache of a draft that is loaded but not announced yet; answered with DraftWarmed."""
 
     draft: ResidentDraft
@@ -117,7 +117,7 @@ class WarmDraft(Message):
 # --- to the Predictor -------------------------------------------------------------------------------------------------
 
 
-class SchedulingPoint(Message):
+class SchedulingPoint(Message, frozen=True):
     """Give the context of a scheduling point: the prompt and the last T generated tokens; latest wins."""
 
     request_id: str
@@ -127,7 +127,7 @@ class SchedulingPoint(Message):
     recent_ids: tuple[int, ...]
 
 
-class IterationReport(Message):
+class IterationReport(Message, frozen=True):
     """Report one iteration; ``draft`` None is a plain target step, ``desired`` the first choice of the ranking."""
 
     request_id: str
@@ -149,7 +149,7 @@ class IterationReport(Message):
 # --- to the CacheManager ----------------------------------------------------------------------------------------------
 
 
-class ResidencyAck(Message):
+class ResidencyAck(Message, frozen=True):
     """Acknowledge an epoch: no draft outside it is in use any more; ``active`` is the one in use.
 
     Epoch 0 comes from a Decoder that has just (re)started: it uses nothing and has read no announcement yet.
@@ -159,7 +159,7 @@ class ResidencyAck(Message):
     active: ResidentDraft | None
 
 
-class DraftActivated(Message):
+class DraftActivated(Message, frozen=True):
     """Tell that decoding goes on with another draft (or, with None, with the target alone)."""
 
     request_id: str
@@ -169,7 +169,7 @@ class DraftActivated(Message):
     previous: ResidentDraft | None
 
 
-class DraftWarmed(Message):
+class DraftWarmed(Message, frozen=True):
     """Answer WarmDraft: the draft's cache holds ``tokens`` committed tokens."""
 
     draft: ResidentDraft
@@ -177,7 +177,7 @@ class DraftWarmed(Message):
     wall_us: float
 
 
-class LoadFinished(Message):
+class LoadFinished(Message, frozen=True):
     """Every artefact of the draft lies in its place and a runner is bound to it."""
 
     draft: ResidentDraft
@@ -186,50 +186,50 @@ class LoadFinished(Message):
     emulated: bool
 
 
-class LoadFailed(Message):
+class LoadFailed(Message, frozen=True):
     """The load ended without a usable draft; ``error`` names the file."""
 
     draft: ResidentDraft
     error: str
 
 
-class LoadCancelled(Message):
+class LoadCancelled(Message, frozen=True):
     """The load was cancelled and touches its memory no more."""
 
     draft: ResidentDraft
 
 
-class BackoffPassed(Message):
+class BackoffPassed(Message, frozen=True):
     """Tell the CacheManager that the back-off of a quarantined draft has passed (its own timer sends it)."""
 
 
-class GetResidency(Message):
+class GetResidency(Message, frozen=True):
     """Ask for a ResidencySnapshot."""
 
 
 # --- to the Loader ----------------------------------------------------------------------------------------------------
 
 
-class LoadDraft(Message):
+class LoadDraft(Message, frozen=True):
     """Read the draft's absent artefacts into their places; ends in exactly one of finished, failed, cancelled."""
 
     draft: ResidentDraft
     placements: tuple[Placement, ...]
 
 
-class CancelLoad(Message):
+class CancelLoad(Message, frozen=True):
     """Give up a load at the next chunk; one that already ended is left as it is."""
 
     draft: ResidentDraft
 
 
-class ReleaseDraft(Message):
+class ReleaseDraft(Message, frozen=True):
     """Drop the runner bound to a draft: nobody uses it and its memory will be reused."""
 
     draft: ResidentDraft
 
 
-class LoadProgress(Message):
+class LoadProgress(Message, frozen=True):
     """Tell how much of a load is done; latest wins."""
 
     draft: ResidentDraft
@@ -240,7 +240,7 @@ class LoadProgress(Message):
 # --- to VerifierStats -------------------------------------------------------------------------------------------------
 
 
-class GetStatistics(Message):
+class GetStatistics(Message, frozen=True):
     """Ask for the statistics gathered since the engine was opened."""
 
 

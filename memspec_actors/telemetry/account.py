@@ -73,7 +73,7 @@ class RequestAccount:
                 total_tokens=prompt_tokens + len(token_ids),
             ),
             timing=timing,
-            metrics=Metrics(speculative_decoding=self.counters.speculative_metrics()),
+            metrics=Metrics(speculative_decoding=self.counters.metrics()),
             scheduling=self._scheduling(timing.decode_s),
         )
 

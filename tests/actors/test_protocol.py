@@ -1,0 +1,433 @@
+"""The five actors, really wired, on toy models in virtual time: thousands of interleavings, crashes and cancellations.
+
+What would be wrong if these fail: a draft decoded with after its memory was given away, a request that never ends, a
+text that is not the target's own, or generation that stops because a helper actor died.
+"""
+
+import asyncio
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from memspec_actors.config import ScheduleConfig
+from memspec_actors.errors import LoadError, MemSpecError
+from memspec_actors.models.loading import LoadReport
+from memspec_actors.models.reader import ReadDraft
+from memspec_actors.models.session import BoundDraft, DecodeSession
+from memspec_actors.models.testing import ToyRunner
+from memspec_actors.protocols import events
+from memspec_actors.protocols.events import Event
+from memspec_actors.protocols.messages import LoadProgress, Placement, ResidentDraft
+from memspec_actors.protocols.requests import GenerationRequest, SamplingParams
+from memspec_actors.protocols.results import GenerationResult
+from memspec_actors.runtime import Crashed, RuntimeEvent
+from memspec_actors.runtime.testing import VirtualWorkers, run_virtual
+from memspec_actors.scheduling.artefacts import Artefact, DraftSpec
+from memspec_actors.scheduling.rankers import Ranker, Ranking, RankingContext, StaticRanker, parse_policy
+from memspec_actors.scheduling.residency import Residency
+from memspec_actors.speculation.accept import acceptance_rule
+from memspec_actors.speculation.commit import CommitState
+from memspec_actors.speculation.statistics import SpeculationCounters
+from memspec_actors.speculation.stop import stop_rule
+from memspec_actors.stream import Requests, TextStream
+from memspec_actors.telemetry.event_log import EventLog
+from memspec_actors.telemetry.reader import read_events
+from memspec_actors.wiring import Parts, Wired, wire
+
+DRAFTS = ("a", "b", "c", "d", "e")
+PROMPT = (1, 2, 3)
+SLOT_BYTES = 640
+
+
+class Numbers:
+    def feed(self, token_id: int) -> str:
+        return f"{token_id} "
+
+    def flush(self) -> str:
+        return ""
+
+
+class Memory:
+    """Check every use of the arena by itself: which bytes belong to which load, from its start to its release."""
+
+    def __init__(self, capacity: int, budget: int) -> None:
+        self.capacity, self.budget = capacity, budget
+        self.ranges: dict[str, tuple[int, int]] = {}
+
+    def take(self, draft: str, start: int, end: int) -> None:
+        assert draft not in self.ranges, "behaviour 15: one load per draft at a time"
+        for other, (low, high) in self.ranges.items():
+            assert end <= low or start >= high, f"{draft} was loaded over {other}, which is still in use"
+        self.ranges[draft] = (start, end)
+        assert len(self.ranges) <= self.capacity, f"{len(self.ranges)} drafts in memory, K is {self.capacity}"
+        assert sum(high - low for low, high in self.ranges.values()) <= self.budget
+
+
+class Runners(dict[ResidentDraft, BoundDraft]):
+    """Kill a runner the moment the Loader lets go of it: whoever uses it then fails loudly."""
+
+    def __init__(self, memory: Memory) -> None:
+        super().__init__()
+        self._memory = memory
+
+    def pop(self, draft: ResidentDraft, default: object = None) -> BoundDraft | None:  # type: ignore[override]
+        self._memory.ranges.pop(draft.name, None)
+        bound = super().pop(draft, None)
+        if bound is not None:
+            assert isinstance(bound.runner, ToyRunner)
+            bound.runner.alive = False
+        return bound
+
+
+@dataclass
+class Faults:
+    """How often what goes wrong."""
+
+    load_fails: float = 0.0
+    load_crashes: float = 0.0
+    rank_crashes: float = 0.0
+    progress_crashes: float = 0.0
+    statistics_crash: float = 0.0
+
+
+class Reader:
+    """Load toy drafts; fails and crashes at random."""
+
+    emulated = False
+
+    def __init__(self, rng: random.Random, faults: Faults, memory: Memory, seed: int) -> None:
+        self._rng, self._faults, self._memory, self._seed = rng, faults, memory, seed
+
+    def read(
+        self,
+        draft: str,
+        placements: Sequence[Placement],
+        cancelled: Callable[[], bool],
+        progress: Callable[[int, int], None],
+    ) -> ReadDraft:
+        (placement,) = placements
+        if cancelled():
+            return ReadDraft(LoadReport(0, 0.0, False, True), None, 17)
+        if self._rng.random() < self._faults.load_crashes:
+            raise RuntimeError("the reader has a bug")
+        if self._rng.random() < self._faults.load_fails:
+            raise LoadError(f"{draft}.safetensors: ends 1 byte early")
+        progress(placement.nbytes, placement.nbytes)
+        rate = 0.0 if draft == "a" else 0.3
+        runner = ToyRunner(seed=self._seed, error_rate=rate, error_seed=ord(draft))
+        return ReadDraft(LoadReport(placement.nbytes, 0.01, False, False), runner, 17)
+
+
+class ShiftingRanker:
+    """Want other drafts at every scheduling point."""
+
+    def __init__(self, rng: random.Random, faults: Faults) -> None:
+        self._rng, self._faults = rng, faults
+
+    def rank(self, context: RankingContext) -> Ranking:
+        if self._rng.random() < self._faults.rank_crashes:
+            raise RuntimeError("the ranker has a bug")
+        order = self._rng.sample(DRAFTS, self._rng.randint(1, len(DRAFTS)))
+        return Ranking(tuple(order), tuple(1.0 / (i + 1) for i in range(len(order))))
+
+
+class FragileCounters(SpeculationCounters):
+    def __init__(self, rng: random.Random, faults: Faults) -> None:
+        super().__init__()
+        self._rng, self._faults = rng, faults
+
+    def add_report(self, report: object) -> None:  # type: ignore[override]
+        if self._rng.random() < self._faults.statistics_crash:
+            raise RuntimeError("the statistics have a bug")
+
+
+@dataclass
+class World:
+    """One wired system on toys, and everything that can be seen of it."""
+
+    seed: int
+    log_path: Path
+    faults: Faults = field(default_factory=Faults)
+    capacity: int = 2
+    prediction: str = "overlapped"
+    crashes: list[Crashed] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.rng = random.Random(self.seed)
+        sizes = {name: 64 * self.rng.randint(1, SLOT_BYTES // 64) for name in DRAFTS}
+        budget = self.rng.choice([SLOT_BYTES * self.capacity, max(sizes.values()) + 64])
+        self.target = ToyRunner(seed=self.seed)
+        self.log = EventLog.open(self.log_path)
+        self.memory = Memory(self.capacity, budget)
+        specs = [DraftSpec(name, (Artefact(name, nbytes),)) for name, nbytes in sizes.items()]
+        self.residency = Residency(specs, capacity=self.capacity, budget_bytes=budget)
+        self.reader = Reader(self.rng, self.faults, self.memory, self.seed)
+        self.wired = self._wire()
+        self.requests = Requests(self.wired.decoder)
+
+    def _wire(self) -> Wired:
+        schedule = ScheduleConfig(interval=self.rng.randint(1, 5), prediction=self.prediction)  # type: ignore[arg-type]
+        parts = Parts(
+            open_session=self._open_session,
+            policy_of=lambda name: parse_policy(name, DRAFTS),
+            ranker_of=self._ranker_of,
+            reader=self.reader,
+            residency=self.residency,
+            schedule=schedule,
+            capacity=self.capacity,
+            log=self.log,
+            on_progress=self._on_progress,
+            new_workers=lambda name: VirtualWorkers(name, cost_s=self._cost),
+            runners=Runners(self.memory),
+            counters=FragileCounters(self.rng, self.faults),
+        )
+        return wire(parts, self._observe)
+
+    def _cost(self, fn: Callable[..., object], *args: object) -> float:
+        name = getattr(fn, "__name__", "")
+        if name == "read":  # the load begins to write now
+            self._take(*args)
+        top = {"read": 0.08, "step": 0.012, "prefill": 0.02, "warm": 0.01}.get(name, 0.005)
+        return self.rng.uniform(0.0, top)
+
+    def _take(self, draft: object, placements: object, *_: object) -> None:
+        assert isinstance(draft, str) and isinstance(placements, tuple)
+        (placement,) = placements
+        self.memory.take(draft, placement.offset, placement.offset + placement.nbytes)
+
+    def _ranker_of(self, policy: str) -> Ranker:
+        static = parse_policy(policy, DRAFTS).static_draft
+        return ShiftingRanker(self.rng, self.faults) if static is None else StaticRanker(static)
+
+    def _on_progress(self, progress: LoadProgress) -> None:
+        if self.rng.random() < self.faults.progress_crashes:
+            raise RuntimeError("the observer has a bug")
+
+    def _observe(self, event: RuntimeEvent) -> None:
+        if isinstance(event, Crashed):
+            self.crashes.append(event)
+            self.log.write(events.ActorCrashed(actor=event.actor, error=repr(event.error), restarts=event.restarts))
+
+    def _open_session(self, request: GenerationRequest) -> DecodeSession:
+        return DecodeSession(
+            target=self.target,
+            request=request,
+            num_ids=17,
+            accept=acceptance_rule(request.accept, greedy=request.sampling.greedy),
+            stop_rule=stop_rule(request.stop_rule),
+            state=CommitState(
+                Numbers(),
+                end_ids=frozenset(),
+                stop=(),
+                include_stop=False,
+                max_new_tokens=request.max_new_tokens,
+                context_left=1000,
+            ),
+        )
+
+    def request(self, index: int, policy: str = "memspec", max_new_tokens: int = 40, temperature: float = 0.0) -> TextStream:
+        request = GenerationRequest(
+            request_id=f"r{index}",
+            prompt_ids=(*PROMPT, index % 17),
+            max_new_tokens=max_new_tokens,
+            sampling=SamplingParams(temperature=temperature),
+            seed=index,
+            policy=policy,
+            stop_rule=f"fixed:{self.rng.randint(1, 5)}",
+            accept="auto",
+        )
+        return TextStream(self.requests, request)
+
+    def reference(self, stream: TextStream) -> tuple[int, ...]:
+        """Give the target's own greedy ids, from logits computed afresh at every token."""
+        tokens = list(stream.request.prompt_ids)
+        for _ in range(stream.request.max_new_tokens):
+            tokens.append(int(self.target.logits(tokens).argmax()))
+        return tuple(tokens[len(stream.request.prompt_ids) :])
+
+
+async def read_to_end(stream: TextStream) -> GenerationResult:
+    text = "".join([chunk.text async for chunk in stream])
+    assert text == stream.result.text, "the chunks joined are not the text"
+    return stream.result
+
+
+def check_log(path: Path, requests: int, budget: int, capacity: int) -> list[Event]:
+    """Check invariants 1, 2, 4, 6 and 8 from the records alone."""
+    records = [event for event in read_events(path) if isinstance(event, Event)]
+    announced: dict[int, tuple[ResidentDraft, ...]] = {0: ()}
+    open_loads: set[ResidentDraft] = set()
+    finished: list[str | None] = []
+    for event in records:
+        match event:
+            case events.ResidencyAnnouncedEvent(epoch=epoch, resident=resident):
+                assert epoch is not None and epoch == max(announced) + 1, "epochs grow by one"
+                announced[epoch] = resident
+                assert event.resident_bytes + event.reserved_bytes <= budget
+                assert len(resident) <= capacity
+            case events.Iteration(draft=draft, epoch=epoch):
+                assert draft is None or (epoch is not None and draft in announced[epoch]), "invariant 1"
+                assert event.waited_for is None, "invariant 4"
+                assert event.accepted <= event.drafted and event.accepted <= event.emitted <= event.accepted + 1
+            case events.DraftLoadStarted(draft=draft):
+                assert draft not in open_loads
+                open_loads.add(draft)
+            case events.DraftLoadFinished() | events.DraftLoadFailed() | events.DraftLoadCancelled():
+                assert event.draft in open_loads, "invariant 6: a load ended twice, or never began"
+                open_loads.remove(event.draft)
+            case events.RequestFinished(request_id=request_id):
+                finished.append(request_id)
+            case _:
+                pass
+    assert sorted(map(str, finished)) == sorted(f"r{i}" for i in range(requests)), "invariant 8"
+    return records
+
+
+def run_world(seed: int, path: Path, faults: Faults, scenario: Callable[[World], object], **options: object) -> World:
+    """Run a scenario on a started world in virtual time; nothing may be left running afterwards."""
+    worlds: list[World] = []
+
+    async def main() -> None:
+        world = World(seed, path, faults, **options)  # type: ignore[arg-type]
+        worlds.append(world)
+        before = asyncio.all_tasks()
+        async with world.wired.system:
+            await scenario(world)  # type: ignore[misc]
+            assert world.wired.system.failure is None, world.wired.system.failure
+        world.log.close()
+        assert asyncio.all_tasks() == before, "tasks are left running"
+
+    run_virtual(main, seed=seed)
+    return worlds[0]
+
+
+@pytest.mark.parametrize("block", range(10))
+def test_invariants_hold_in_every_interleaving_of_five_requests(block: int, tmp_path: Path) -> None:
+    """Behaviours 7, 14, 15: five requests, some of them naming one of five drafts while two fit."""
+
+    async def scenario(world: World) -> None:
+        policies = [world.rng.choice(["memspec", f"static:{name}", "target-only"]) for name in DRAFTS]
+        streams = [world.request(i, policy) for i, policy in enumerate(policies)]
+        results = await asyncio.gather(*map(read_to_end, streams))
+        for stream, result in zip(streams, results, strict=True):
+            assert result.token_ids == world.reference(stream), "invariant 5"
+            assert result.finish_reason == "length"
+
+    for seed in range(block * 20, block * 20 + 20):
+        path = tmp_path / f"{seed}.jsonl"
+        world = run_world(seed, path, Faults(load_fails=0.1 if seed % 2 else 0.0), scenario)
+        check_log(path, 5, world.memory.budget, 2)
+        assert not world.crashes
+
+
+@pytest.mark.parametrize("block", range(5))
+def test_generation_goes_on_whoever_dies(block: int, tmp_path: Path) -> None:
+    """Invariant 7: every actor but the Decoder crashes again and again."""
+    crashed: set[str] = set()
+
+    async def scenario(world: World) -> None:
+        for i in range(3):
+            stream = world.request(i, max_new_tokens=60)
+            result = await read_to_end(stream)
+            assert result.token_ids == world.reference(stream)
+            await asyncio.sleep(60.0)  # so that the restart limits are not exceeded
+
+    for seed in range(block * 20, block * 20 + 20):
+        path = tmp_path / f"{seed}.jsonl"
+        faults = Faults(load_crashes=0.1, rank_crashes=0.05, progress_crashes=0.1, statistics_crash=0.03)
+        world = run_world(seed, path, faults, scenario)
+        crashed |= {crash.actor for crash in world.crashes}
+        records = check_log(path, 3, world.memory.budget, 2)
+        assert sum(isinstance(event, events.ActorCrashed) for event in records) == len(world.crashes)
+    assert crashed == {"predictor", "cache_manager", "loader", "verifier_stats"}
+
+
+@pytest.mark.parametrize("block", range(5))
+def test_abandoning_a_stream_at_any_moment_leaves_nothing_behind(block: int, tmp_path: Path) -> None:
+    """Behaviour 18: break, cancellation, timeout and cancel() at random moments; the next request is served as ever."""
+
+    async def abandon(world: World, index: int) -> None:
+        stream = world.request(index, max_new_tokens=200)
+        how = world.rng.choice(["break", "timeout", "task", "cancel"])
+        if how == "break":
+            async for _ in stream:
+                if world.rng.random() < 0.2:
+                    break
+        elif how == "timeout":
+            with pytest.raises(TimeoutError):
+                async with asyncio.timeout(world.rng.uniform(0, 0.2)):
+                    await read_to_end(stream)
+        elif how == "task":
+            task = asyncio.create_task(read_to_end(stream))
+            await asyncio.sleep(world.rng.uniform(0, 0.2))
+            task.cancel()
+            await asyncio.wait((task,))
+        else:
+            asyncio.get_running_loop().call_later(world.rng.uniform(0.001, 0.2), stream.cancel)
+            result = await read_to_end(stream)
+            assert result.finish_reason == "cancelled"
+            assert result.token_ids == world.reference(stream)[: len(result.token_ids)]
+
+    async def scenario(world: World) -> None:
+        await asyncio.gather(*(abandon(world, i) for i in range(4)))
+        stream = world.request(4)
+        result = await read_to_end(stream)
+        assert result.token_ids == world.reference(stream)
+        assert not world.requests._open
+
+    for seed in range(block * 20, block * 20 + 20):
+        path = tmp_path / f"{seed}.jsonl"
+        world = run_world(seed, path, Faults(load_fails=0.05), scenario)
+        records = [event for event in read_events(path) if isinstance(event, Event)]
+        accepted = [event.request_id for event in records if isinstance(event, events.RequestAccepted)]
+        check = [event.request_id for event in records if isinstance(event, events.RequestFinished)]
+        assert sorted(map(str, accepted)) == sorted(map(str, check)), "invariant 8"
+        assert not world.crashes
+
+
+def test_inline_prediction_waits_and_says_so(tmp_path: Path) -> None:
+    """With inline prediction every interval is decoded with its own ranking; the log must show the wait."""
+
+    async def scenario(world: World) -> None:
+        stream = world.request(0)
+        assert (await read_to_end(stream)).token_ids == world.reference(stream)
+
+    run_world(3, tmp_path / "log", Faults(), scenario, prediction="inline")
+    records = [event for event in read_events(tmp_path / "log") if isinstance(event, events.Iteration)]
+    assert any(event.waited_for == "prediction" and event.waited_us > 0 for event in records)
+
+
+def test_sampled_text_depends_on_the_seed_alone(tmp_path: Path) -> None:
+    """Behaviour 11: whatever drafts are resident when, and whatever else runs."""
+    texts = set()
+
+    async def scenario(world: World) -> None:
+        world.target._seed = world.reader._seed = 1
+        others = [world.request(i) for i in range(3)] if world.seed % 2 else []
+        stream = world.request(9, temperature=1.0)
+        *_, result = await asyncio.gather(*map(read_to_end, [*others, stream]))
+        texts.add(result.token_ids)
+
+    for seed in range(20):
+        run_world(seed, tmp_path / f"{seed}", Faults(), scenario)
+    assert len(texts) == 1
+
+
+def test_a_decoder_that_dies_fails_its_requests_by_name_and_serves_the_next(tmp_path: Path) -> None:
+    """Behaviour 20: nobody waits for ever on a dead actor."""
+
+    async def scenario(world: World) -> None:
+        bad, waiting = world.request(0), world.request(1)
+        world.target.alive = False  # the target's forward pass fails with an AssertionError
+        outcomes = await asyncio.gather(read_to_end(bad), read_to_end(waiting), return_exceptions=True)
+        assert all(isinstance(error, MemSpecError) and "'decoder'" in str(error) for error in outcomes), outcomes
+        world.target.alive = True
+        stream = world.request(2)
+        assert (await read_to_end(stream)).token_ids == world.reference(stream)
+
+    world = run_world(0, tmp_path / "log", Faults(), scenario)
+    assert [crash.actor for crash in world.crashes] == ["decoder"]
+    check_log(tmp_path / "log", 3, world.memory.budget, 2)
