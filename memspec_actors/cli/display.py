@@ -2,6 +2,7 @@
 
 import sys
 import time
+from collections.abc import Callable
 from types import TracebackType
 from typing import Protocol, Self
 
@@ -13,6 +14,9 @@ from memspec_actors.cli.output import print_json
 from memspec_actors.protocols.results import GenerationResult, TextChunk
 
 __all__ = ["Display", "JsonDisplay", "LiveDisplay", "PlainDisplay", "choose_display", "summary"]
+
+
+REDRAW_S = 0.08  # drawing costs more than an iteration of a small model
 
 
 class Display(Protocol):
@@ -89,17 +93,19 @@ class PlainDisplay:
 class LiveDisplay:
     """Write ended lines for good; redraw the last line and the status under it."""
 
-    def __init__(self, console: Console) -> None:
-        self._live = Live(console=console, refresh_per_second=12, vertical_overflow="visible")
+    def __init__(self, console: Console, clock: Callable[[], float] = time.monotonic) -> None:
+        self._live = Live(console=console, auto_refresh=False, vertical_overflow="visible")
+        self._clock = clock
         self._line = ""
-        self._status = _Status()
+        self._status = _Status(clock)
+        self._drawn_at = float("-inf")
 
     def __enter__(self) -> Self:
         self._live.start()
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        self._live.update(Group(Text(self._line)) if self._line else Group())
+        self._live.update(Text(self._line) if self._line else Group(), refresh=True)
         self._live.stop()
 
     def loading(self, draft: str, done: int, total: int) -> None:
@@ -117,14 +123,19 @@ class LiveDisplay:
         self._live.console.print(Text(summary(result), style="dim"))
 
     def _draw(self) -> None:
-        self._live.update(Group(Text(self._line), Text(str(self._status), style="dim", no_wrap=True)))
+        status = Text(str(self._status), style="dim", no_wrap=True)
+        due = self._clock() - self._drawn_at >= REDRAW_S
+        self._live.update(Group(Text(self._line), status), refresh=due)
+        if due:
+            self._drawn_at = self._clock()
 
 
 class _Status:
     """Follow a generation: active draft, resident set, what is loading, tokens per second, acceptance."""
 
-    def __init__(self) -> None:
-        self._began = 0.0
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._began: float | None = None
         self._tokens = self._drafted = self._accepted = 0
         self._draft: str | None = None
         self._resident: tuple[str, ...] = ()
@@ -136,10 +147,10 @@ class _Status:
             del self._loading[draft]
 
     def add(self, chunk: TextChunk) -> None:
-        if self._began:
+        if self._began is None:  # the speed is that of what comes after the first tokens
+            self._began = self._clock()
+        else:
             self._tokens += len(chunk.token_ids)
-        else:  # the speed is that of what comes after the first tokens
-            self._began = time.monotonic()
         self._drafted += chunk.drafted
         self._accepted += chunk.accepted
         self._draft, self._resident = chunk.draft, chunk.resident
@@ -147,8 +158,9 @@ class _Status:
     def __str__(self) -> str:
         parts = [f"draft {self._draft or 'none'}", f"resident {' '.join(self._resident) or 'none'}"]
         parts += [f"loading {draft} {share:.0%}" for draft, share in self._loading.items()]
-        if self._tokens:
-            parts.append(f"{self._tokens / (time.monotonic() - self._began):.0f} tokens/s")
+        seconds = 0.0 if self._began is None else self._clock() - self._began
+        if seconds:
+            parts.append(f"{self._tokens / seconds:.0f} tokens/s")
         if self._drafted:
             parts.append(f"accepted {self._accepted / self._drafted:.0%}")
         return " | ".join(parts)

@@ -23,38 +23,41 @@ def generate(
     config: Config, prompt: str, *, max_new_tokens: int, sampling: SamplingParams, raw: bool, json: bool
 ) -> bool:
     """Generate text, showing it as it comes; return False if an interrupt cut it short."""
-    generation = _Generation(choose_display(json=json))
-    anyio.run(generation.run, config, prompt, max_new_tokens, sampling, raw)
-    return not generation.interrupted
+    return anyio.run(_generate, config, choose_display(json=json), prompt, max_new_tokens, sampling, raw)
 
 
-class _Generation:
-    """A generation that the first interrupt drains: what there is by then is its result. The second kills."""
+async def _generate(
+    config: Config, display: Display, prompt: str, max_new_tokens: int, sampling: SamplingParams, raw: bool
+) -> bool:
+    interruptible = _Interruptible()
+    with _on_first_interrupt(interruptible.drain), interruptible.scope:
+        async with AsyncExitStack() as stack:
+            with spinner("loading models"):
+                engine = await stack.enter_async_context(MemSpec.open(config, on_load=display.loading))
+            stream = engine.stream(prompt, max_new_tokens=max_new_tokens, sampling=sampling, raw=raw)
+            interruptible.stream = stream
+            with display:
+                async for chunk in stream:
+                    display.chunk(chunk)
+            display.finish(stream.result)
+    return not interruptible.interrupted
 
-    def __init__(self, display: Display) -> None:
+
+class _Interruptible:
+    """What an interrupt ends: the stream, in good order and by a deadline, or what comes before it, at once."""
+
+    def __init__(self) -> None:
         self.interrupted = False
-        self._display = display
-        self._scope = anyio.CancelScope()
-        self._stream: TextStream | None = None
+        self.scope = anyio.CancelScope()
+        self.stream: TextStream | None = None
 
-    async def run(self, config: Config, prompt: str, max_new_tokens: int, sampling: SamplingParams, raw: bool) -> None:
-        with _on_first_interrupt(self._drain), self._scope:
-            async with AsyncExitStack() as stack:
-                with spinner("loading models"):
-                    engine = await stack.enter_async_context(MemSpec.open(config, on_load=self._display.loading))
-                self._stream = engine.stream(prompt, max_new_tokens=max_new_tokens, sampling=sampling, raw=raw)
-                with self._display as display:
-                    async for chunk in self._stream:
-                        display.chunk(chunk)
-                display.finish(self._stream.result)
-
-    def _drain(self) -> None:
+    def drain(self) -> None:
         self.interrupted = True
-        if self._stream is None:
-            self._scope.cancel()
+        if self.stream is None:
+            self.scope.cancel()
         else:
-            self._stream.cancel()
-            self._scope.deadline = anyio.current_time() + DRAIN_S
+            self.stream.cancel()
+            self.scope.deadline = anyio.current_time() + DRAIN_S
 
 
 @contextmanager

@@ -27,17 +27,32 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         code = app(arguments, prog_name="memspec", standalone_mode=False)
         sys.stdout.flush()
-    except (KeyboardInterrupt, typer.Abort):
-        return _report("interrupted", INTERRUPTED)
-    except _CommandLineError as error:
-        return _report(_with_help(error), BAD_USE)
-    except MemSpecError as error:
-        return _report(str(error), BAD_USE if isinstance(error, UsageError) else FAILURE)
-    except BrokenPipeError:
-        return _closed_pipe()
-    except Exception as error:  # noqa: BLE001 - whatever it was, it ends in one line and an exit code
-        return _report(f"unexpected {type(error).__name__}: {error}; run with --debug to see where", FAILURE)
+    except (Exception, BaseExceptionGroup, KeyboardInterrupt) as error:  # noqa: BLE001 - all end in an exit code
+        return _exit_code(_cause(error))
     return code if isinstance(code, int) else 0
+
+
+def _exit_code(error: BaseException) -> int:
+    match error:
+        case KeyboardInterrupt() | typer.Abort():
+            return INTERRUPTED
+        case BrokenPipeError():
+            return _closed_pipe()
+        case UsageError():
+            return _report(str(error), BAD_USE)
+        case MemSpecError():
+            return _report(str(error), FAILURE)
+        case _CommandLineError():
+            return _report(_with_help(error), BAD_USE)
+    return _report(f"unexpected {type(error).__name__}: {error}; run with --debug to see where", FAILURE)
+
+
+def _cause(error: BaseException) -> BaseException:
+    """Find in what tasks raised together the error that says most."""
+    if not isinstance(error, BaseExceptionGroup):
+        return error
+    causes = [_cause(each) for each in error.exceptions]
+    return next((cause for cause in causes if isinstance(cause, MemSpecError)), causes[0])
 
 
 def _report(message: str, code: int) -> int:
@@ -47,7 +62,7 @@ def _report(message: str, code: int) -> int:
     return code
 
 
-def _with_help(error: Exception) -> str:
+def _with_help(error: BaseException) -> str:
     message = str(getattr(error, "format_message", error.__str__)()).rstrip(".")
     context = getattr(error, "ctx", None)
     return f"{message} (see {context.command_path} --help)" if context else message
