@@ -13,10 +13,12 @@ from memspec_actors import __version__
 from memspec_actors.config import Config
 from memspec_actors.errors import ConfigError, InvalidRequest
 from memspec_actors.models.arena import WeightArena
+from memspec_actors.models.incremental import IncrementalDecoder
 from memspec_actors.models.loading import Throttle
 from memspec_actors.models.loadout import Loadout, model_directory
 from memspec_actors.models.reader import ArenaReader
 from memspec_actors.models.session import DecodeSession
+from memspec_actors.models.tokenizer import Tokenizer
 from memspec_actors.protocols import events
 from memspec_actors.protocols.messages import GetStatistics, LoadProgress
 from memspec_actors.protocols.requests import GenerationRequest, SamplingParams
@@ -128,7 +130,7 @@ class MemSpec:
     def chat_prompt(self, prompt: str | Messages) -> str:
         """Return the text that the models see for a prompt: wrapped by the chat template, if there is one."""
         messages = [{"role": "user", "content": prompt}] if isinstance(prompt, str) else list(prompt)
-        if self._loadout.tokenizer.has_chat_template:
+        if self._loadout.tokenizer.chat_template is not None:
             return self._loadout.tokenizer.apply_chat_template(messages, add_generation_prompt=True)
         if isinstance(prompt, str):
             return prompt
@@ -140,7 +142,7 @@ class MemSpec:
         if raw and not isinstance(prompt, str):
             raise InvalidRequest("a raw prompt is text, not chat messages")
         text = prompt if raw and isinstance(prompt, str) else self.chat_prompt(prompt)
-        templated = not raw and tokenizer.has_chat_template
+        templated = not raw and tokenizer.chat_template is not None
         ids = tuple(tokenizer.encode(text, add_special_tokens=not templated))
         if not ids:
             raise InvalidRequest("the prompt is empty; give at least one token")
@@ -184,7 +186,7 @@ class MemSpec:
     def _commit_state(self, request: GenerationRequest) -> CommitState:
         sampling, tokenizer, checkpoint = request.sampling, self._loadout.tokenizer, self._loadout.checkpoint
         return CommitState(
-            tokenizer.incremental_decoder(),
+            _TextDecoder(tokenizer),
             end_ids=united_end_ids(
                 checkpoint.eos_ids, tokenizer.eos_id, sampling.stop_token_ids, ignore_eos=sampling.ignore_eos
             ),
@@ -262,6 +264,19 @@ class MemSpec:
     def _log_stop(self) -> None:
         reason = "closed" if self._wired.system.failure is None else str(self._wired.system.failure)
         self._log.write(events.SystemStopped(actor="engine", reason=reason, records=self._log.records + 1))
+
+
+class _TextDecoder:
+    """Feed an IncrementalDecoder one id at a time."""
+
+    def __init__(self, tokenizer: Tokenizer) -> None:
+        self._decoder = IncrementalDecoder(tokenizer)
+
+    def feed(self, token_id: int) -> str:
+        return self._decoder.feed((token_id,))
+
+    def flush(self) -> str:
+        return self._decoder.finish()
 
 
 def _residency(loadout: Loadout) -> Residency:

@@ -3,7 +3,7 @@
 import time
 from dataclasses import dataclass, field
 
-from memspec_actors.protocols.messages import DraftRanking, IterationReport, ResidencyAnnounced, ResidentDraft
+from memspec_actors.protocols.messages import DraftRanking, IterationReport, ResidencyAnnounced
 from memspec_actors.protocols.requests import GenerationRequest
 from memspec_actors.protocols.results import (
     FinishReason,
@@ -20,7 +20,7 @@ __all__ = ["RequestAccount"]
 
 @dataclass(slots=True, kw_only=True)
 class RequestAccount:
-    """Count and time one request. ``loads`` are drafts that joined the announced set meanwhile, ``evictions`` left it."""
+    """Count and time one request: ``loads`` are drafts that joined the announced set meanwhile, ``evictions`` left it."""
 
     request: GenerationRequest
     interval: int
@@ -49,8 +49,8 @@ class RequestAccount:
         self.predictions += 1
         self.predict_us += ranking.predict_us
 
-    def add_announcement(self, old: ResidencyAnnounced | None, new: ResidencyAnnounced) -> None:
-        before: set[ResidentDraft] = set(old.resident) if old else set()
+    def add_announcement(self, old: ResidencyAnnounced, new: ResidencyAnnounced) -> None:
+        before = set(old.resident)
         self.loads += len(set(new.resident) - before)
         self.evictions += len(before - set(new.resident))
 
