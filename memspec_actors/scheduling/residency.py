@@ -245,14 +245,15 @@ class Residency:
 
     def _publish(self) -> list[Instruction]:
         present = (tuple(slot.draft for slot in self._slots.in_state(State.RESIDENT)), self._unavailable())
-        if present == self._published:
+        # A draft may be revoked before it was ever announced; it too needs an epoch whose acknowledgement frees it.
+        revoked = [slot for slot in self._slots.in_state(State.REVOKED) if slot.revoked_epoch is None]
+        if present == self._published and not revoked:
             return []
-        reason = _difference(self._published, present)
+        reason = _difference(self._published, present) or "revoked before it was announced"
         self._published = present
         self._epoch += 1
-        for slot in self._slots.in_state(State.REVOKED):
-            if slot.revoked_epoch is None:
-                slot.revoked_epoch = self._epoch
+        for slot in revoked:
+            slot.revoked_epoch = self._epoch
         return [Announce(self._epoch, *present, reason)]
 
     def _start(self, prefetch: Sequence[str]) -> list[Instruction]:
