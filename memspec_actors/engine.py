@@ -39,6 +39,7 @@ __all__ = ["MemSpec", "OnLoad"]
 
 OnLoad = Callable[[str, int, int], None]  # (draft, bytes done, bytes in all)
 Messages = Sequence[Mapping[str, str]]
+Prompt = str | Messages | Sequence[int]
 STATISTICS_TIMEOUT_S = 5.0
 
 
@@ -89,7 +90,7 @@ class MemSpec:
 
     def stream(
         self,
-        prompt: str | Messages,
+        prompt: Prompt,
         *,
         max_new_tokens: int = 128,
         sampling: SamplingParams | None = None,
@@ -100,8 +101,8 @@ class MemSpec:
     ) -> TextStream:
         """Return a stream of text chunks; the request is sent when iteration begins.
 
-        ``prompt`` is text, or chat messages as ``{"role", "content"}``; both go through the models' chat template if
-        there is one, unless ``raw``. ``policy``, ``stop`` (draft length) and ``accept`` override the configuration for
+        ``prompt`` is text or chat messages (``{"role", "content"}``), which go through the chat template if the target
+        has one, unless ``raw``; or token ids, taken as they are. ``policy``, ``stop`` (draft length) and ``accept`` override the configuration for
         this request. Raises InvalidRequest, ConfigError, and EngineClosed.
         """
         self._requests.check_open()
@@ -120,33 +121,44 @@ class MemSpec:
         self._commit_state(request)  # a request that cannot emit a token is refused here
         return TextStream(self._requests, request)
 
-    async def generate(self, prompt: str | Messages, **options: Any) -> GenerationResult:
+    async def generate(self, prompt: Prompt, **options: Any) -> GenerationResult:
         """Generate to the end and return the result; takes the options of `stream`."""
         stream = self.stream(prompt, **options)
         async for _ in stream:
             pass
         return stream.result
 
-    def chat_prompt(self, prompt: str | Messages) -> str:
-        """Return the text that the models see for a prompt: wrapped by the chat template, if there is one."""
-        messages = [{"role": "user", "content": prompt}] if isinstance(prompt, str) else list(prompt)
-        if self._loadout.tokenizer.chat_template is not None:
-            return self._loadout.tokenizer.apply_chat_template(messages, add_generation_prompt=True)
-        if isinstance(prompt, str):
-            return prompt
-        raise InvalidRequest("the target's tokenizer has no chat template; give the prompt as text")
-
-    def encode(self, prompt: str | Messages, *, raw: bool = False) -> tuple[int, ...]:
-        """Return the token ids of a prompt as the target sees it. Raises InvalidRequest for an empty one."""
+    def encode(self, prompt: Prompt, *, raw: bool = False) -> tuple[int, ...]:
+        """Return the token ids of a prompt as the target sees it. Raises InvalidRequest for one that cannot be used."""
         tokenizer = self._loadout.tokenizer
-        if raw and not isinstance(prompt, str):
-            raise InvalidRequest("a raw prompt is text, not chat messages")
-        text = prompt if raw and isinstance(prompt, str) else self.chat_prompt(prompt)
-        templated = not raw and tokenizer.chat_template is not None
-        ids = tuple(tokenizer.encode(text, add_special_tokens=not templated))
+        if not isinstance(prompt, str) and all(isinstance(each, int) for each in prompt):
+            ids = tuple(each for each in prompt if isinstance(each, int))
+        elif raw and isinstance(prompt, str):
+            ids = tuple(tokenizer.encode(prompt))
+        elif tokenizer.chat_template is None and isinstance(prompt, str):
+            ids = tuple(tokenizer.encode(prompt))
+        else:
+            ids = tuple(tokenizer.encode(self.chat_prompt(prompt), add_special_tokens=False))
         if not ids:
             raise InvalidRequest("the prompt is empty; give at least one token")
+        if not all(0 <= each < self._loadout.num_ids for each in ids):
+            raise InvalidRequest(f"the prompt has token ids outside 0 to {self._loadout.num_ids - 1}")
         return ids
+
+    def chat_prompt(self, prompt: Prompt) -> str:
+        """Return the text that the target sees for a plain prompt or chat messages: wrapped by its chat template."""
+        if isinstance(prompt, str):
+            return self._loadout.tokenizer.apply_chat_template([{"role": "user", "content": prompt}])
+        messages = [each for each in prompt if isinstance(each, Mapping)]
+        if len(messages) != len(prompt):
+            raise InvalidRequest("a prompt is text, chat messages, or token ids")
+        return self._loadout.tokenizer.apply_chat_template(messages)
+
+    @property
+    def end_ids(self) -> tuple[int, ...]:
+        """The ids that end a text, unless a request says otherwise."""
+        checkpoint, tokenizer = self._loadout.checkpoint, self._loadout.tokenizer
+        return tuple(sorted(united_end_ids(checkpoint.eos_ids, tokenizer.eos_id, ignore_eos=False)))
 
     def residency(self) -> ResidencySnapshot:
         """Return what is in the draft arena at this moment."""
