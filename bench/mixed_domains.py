@@ -1,306 +1,150 @@
-"""The engine: the five actors on real models, offered as an async library."""
+"""Claim: on prompts whose answer changes domain, memspec is faster than general-static, and both than target-only.
 
-import secrets
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
-from pathlib import Path
+One engine per policy, all in this process, interleaved prompt by prompt; every run goes over all prompts. Storage is
+as fast as it is, or (`--load-ratio 2.7`) throttled so that loading a draft takes that many iterations, as on the
+device of the MemSpec paper.
+"""
+
+import argparse
+import asyncio
+import json
+import random
+import statistics
+import sys
+from collections.abc import Sequence
+from contextlib import AsyncExitStack
 from typing import Any
 
-import anyio
 import torch
+from msgspec.structs import replace
 
-from memspec_actors import __version__
-from memspec_actors.config import Config
-from memspec_actors.errors import ConfigError, InvalidRequest
-from memspec_actors.models.arena import WeightArena
-from memspec_actors.models.incremental import IncrementalDecoder
-from memspec_actors.models.loading import Throttle
-from memspec_actors.models.loadout import Loadout, model_directory
-from memspec_actors.models.reader import ArenaReader
-from memspec_actors.models.session import DecodeSession
-from memspec_actors.models.tokenizer import Tokenizer
-from memspec_actors.protocols import events
-from memspec_actors.protocols.messages import GetStatistics, LoadProgress
-from memspec_actors.protocols.requests import GenerationRequest, SamplingParams
-from memspec_actors.protocols.results import GenerationResult, ResidencySnapshot, Statistics
-from memspec_actors.runtime import Crashed, DeadLetter, Failed, Restarted, RuntimeEvent
-from memspec_actors.scheduling.artefacts import Artefact, DraftSpec
-from memspec_actors.scheduling.rankers import Policy, Ranker, StaticRanker, parse_policy
-from memspec_actors.scheduling.residency import Residency
-from memspec_actors.speculation.accept import acceptance_rule
-from memspec_actors.speculation.commit import CommitState, united_end_ids
-from memspec_actors.speculation.stop import stop_rule
-from memspec_actors.stream import Requests, TextStream
-from memspec_actors.telemetry.event_log import EventLog
-from memspec_actors.wiring import Parts, Wired, wire
-from memspec_actors.zoo import path as zoo_path
+from memspec_actors import Config, MemSpec
+from memspec_actors.config import StorageConfig
+from memspec_actors.models.checkpoint import Checkpoint
+from memspec_actors.models.loadout import model_directory
+from memspec_actors.protocols.results import GenerationResult
+from memspec_actors.zoo.world import DOMAINS, sample_request
 
-__all__ = ["MemSpec", "OnLoad"]
+POLICIES = ("target-only", "general-static", "memspec")
+BASE = "general-static"
 
-OnLoad = Callable[[str, int, int], None]  # (draft, bytes done, bytes in all)
-Messages = Sequence[Mapping[str, str]]
-Prompt = str | Messages | Sequence[int]
-STATISTICS_TIMEOUT_S = 5.0
+Run = dict[str, list[GenerationResult]]  # policy -> one result per prompt
 
 
-class MemSpec:
-    """Generate text with the target, sped up by whichever drafts are resident. Make one with `MemSpec.open`.
+def mixed_prompts(number: int, seed: str = "eval:bench") -> list[str]:
+    """Draw requests of two to four items, no two neighbours of one domain, with names that training never saw."""
+    rng = random.Random(seed)
+    prompts = []
+    for _ in range(number):
+        phases = [rng.choice(DOMAINS)]
+        for _ in range(rng.randint(1, 3)):
+            phases.append(rng.choice([domain for domain in DOMAINS if domain != phases[-1]]))
+        prompts.append(sample_request(rng, phases, split="eval").prompt_text)
+    return prompts
 
-    Requests are served one after the other, in the order in which they came.
-    """
 
-    def __init__(self, config: Config, loadout: Loadout, log: EventLog, on_load: OnLoad | None) -> None:
-        self.config = config
-        self._loadout = loadout
-        self._log = log
-        self._names = tuple(loadout.plans)
-        self._on_load = on_load
-        self._residency = _residency(loadout)
-        self._predictor = _open_predictor(config, loadout)
-        self._resolve(SamplingParams(), None, None, None)  # a wrong policy or rule is found when the engine opens
-        self._wired = self._wire()
-        self._requests = Requests(self._wired.decoder)
+async def measure(config: Config, policies: Sequence[str], prompts: Sequence[str], runs: int, tokens: int) -> list[Run]:
+    """Generate every prompt with every policy, ``runs`` times."""
+    async with AsyncExitStack() as stack:
+        engines = {}
+        for policy in policies:
+            own = replace(config, schedule=replace(config.schedule, policy=policy))
+            engines[policy] = await stack.enter_async_context(MemSpec.open(own))
+        for engine in engines.values():  # first touches of memory, caches of kernels
+            await engine.generate(prompts[0], max_new_tokens=tokens)
+        results: list[Run] = []
+        for number in range(runs):
+            results.append({policy: [] for policy in policies})
+            for i, prompt in enumerate(prompts):
+                shift = (i + number) % len(policies)  # nobody always comes first
+                for policy in (*policies[shift:], *policies[:shift]):
+                    results[-1][policy].append(await engines[policy].generate(prompt, max_new_tokens=tokens))
+            print(f"run {number + 1} of {runs}", file=sys.stderr)
+        return results
 
-    @classmethod
-    @asynccontextmanager
-    async def open(
-        cls, config: Config | str | Path | None = None, *, on_load: OnLoad | None = None
-    ) -> "AsyncIterator[MemSpec]":
-        """Open an engine: with a Config, a path to ``memspec.toml``, or (None) the embedded models.
 
-        ``on_load`` hears (draft, bytes done, bytes in all) while drafts load. Raises ConfigError, CheckpointError or
-        IncompatibleDraft, naming what is wrong and where.
-        """
-        if not isinstance(config, Config):
-            config = Config() if config is None else Config.load(config)
-        torch.set_num_threads(config.target.threads)
-        async with AsyncExitStack() as stack:
-            loadout = await anyio.to_thread.run_sync(Loadout.open, config)
-            events_config = config.events
-            log = EventLog.open(events_config.path, level=events_config.level, rotate_bytes=events_config.rotate_bytes)
-            stack.callback(log.close)
-            engine = await anyio.to_thread.run_sync(cls, config, loadout, log, on_load)
-            for workers in engine._wired.workers:
-                stack.callback(workers.close)
-            engine._log_start()
-            stack.callback(engine._log_stop)
-            await stack.enter_async_context(engine._wired.system)
-            stack.callback(engine._requests.close)
-            yield engine
+def throughput(results: Sequence[GenerationResult]) -> float:
+    """Tokens per second of steady-state decoding over all prompts: the first token belongs to the prompt's encoding."""
+    return sum(len(r.token_ids) - 1 for r in results) / sum(r.timing.decode_s for r in results)
 
-    def stream(
-        self,
-        prompt: Prompt,
-        *,
-        max_new_tokens: int = 128,
-        sampling: SamplingParams | None = None,
-        policy: str | None = None,
-        stop: str | None = None,
-        accept: str | None = None,
-        raw: bool = False,
-    ) -> TextStream:
-        """Return a stream of text chunks; the request is sent when iteration begins.
 
-        ``prompt`` is text or chat messages (``{"role", "content"}``), which go through the chat template if the target
-        has one, unless ``raw``; or token ids, taken as they are. ``policy``, ``stop`` (draft length) and ``accept``
-        override the configuration for this request. Raises InvalidRequest, ConfigError, and EngineClosed.
-        """
-        self._requests.check_open()
-        sampling = sampling or SamplingParams()
-        policy_name, stop_name, accept_name = self._resolve(sampling, policy, stop, accept)
-        request = GenerationRequest(
-            request_id=secrets.token_hex(8),
-            prompt_ids=self.encode(prompt, raw=raw),
-            max_new_tokens=max_new_tokens,
-            sampling=sampling,
-            seed=secrets.randbits(63) if sampling.seed is None else sampling.seed,
-            policy=policy_name,
-            stop_rule=stop_name,
-            accept=accept_name,
+def num_iterations(results: Sequence[GenerationResult]) -> int:
+    return sum(draft.iterations for result in results for draft in result.scheduling.drafts.values())
+
+
+def summary(policy: str, runs: Sequence[Run]) -> dict[str, Any]:
+    """Sum one policy up: medians over runs of throughput and of the ratio to the base policy in the same run."""
+    ratios = [throughput(run[policy]) / throughput(run[BASE]) for run in runs]
+    every = [result for run in runs for result in run[policy]]
+    drafted = sum(draft.tokens for result in every for draft in result.scheduling.drafts.values())
+    kinds = ("desired", "fallback", "prediction", "catch_up", "target_only")
+    return {
+        "policy": policy,
+        "tokens_per_second": statistics.median(throughput(run[policy]) for run in runs),
+        "normalized": statistics.median(ratios),
+        "spread": [min(ratios), max(ratios)],
+        "tokens_per_iteration": drafted / num_iterations(every) if drafted else 1.0,
+        "share": {kind: statistics.fmean(getattr(r.scheduling.share, kind) for r in every) for kind in kinds},
+        "prediction_busy_share": statistics.fmean(r.scheduling.prediction_busy_share for r in every),
+        "switches": statistics.fmean(r.scheduling.switches for r in every),
+        "loads": statistics.fmean(r.scheduling.loads for r in every),
+    }
+
+
+async def throttled(config: Config, ratio: float, prompts: Sequence[str], tokens: int) -> Config:
+    """Return the configuration with storage so slow that a load takes ``ratio`` iterations."""
+    ((results,),) = [list(run.values()) for run in await measure(config, (BASE,), prompts, 1, tokens)]
+    iteration_s = sum(result.timing.decode_s for result in results) / num_iterations(results)
+    draft = Checkpoint.open(model_directory(config.drafts[0].model))
+    num_bytes = sum(entry.nbytes for entry in draft.weights().values())
+    return replace(config, storage=StorageConfig(bandwidth=f"{int(num_bytes / (ratio * iteration_s))}B/s"))
+
+
+async def main(arguments: argparse.Namespace) -> dict[str, Any]:
+    config = Config.load(arguments.config) if arguments.config else Config()
+    prompts, tokens = mixed_prompts(arguments.prompts), arguments.max_new_tokens
+    if arguments.load_ratio:
+        config = await throttled(config, arguments.load_ratio, prompts[:4], tokens)
+    policies = (BASE, *(policy for policy in arguments.policies if policy != BASE))
+    runs = await measure(config, policies, prompts, arguments.runs, tokens)
+    texts = [{run[policy][i].token_ids for run in runs for policy in policies} for i in range(len(prompts))]
+    return {
+        "prompts": len(prompts),
+        "runs": len(runs),
+        "max_new_tokens": tokens,
+        "identical_text": sum(len(text) == 1 for text in texts) / len(texts),
+        "load_ratio": arguments.load_ratio,
+        "emulated_storage": bool(arguments.load_ratio),
+        "bandwidth": config.storage.bandwidth,
+        "dtype": config.target.dtype,
+        "threads": torch.get_num_threads(),
+        "torch": torch.__version__,
+        "rows": [summary(policy, runs) for policy in policies],
+    }
+
+
+def table(report: dict[str, Any]) -> str:
+    lines = ["policy            tokens/s  over general-static   tokens/iteration  fallback  target-only  catch-up"]
+    for row in report["rows"]:
+        low, high = row["spread"]
+        share = row["share"]
+        lines.append(
+            f"{row['policy']:<16} {row['tokens_per_second']:9.1f}  {row['normalized']:.3f} ({low:.3f}-{high:.3f})"
+            f" {row['tokens_per_iteration']:17.2f} {share['fallback']:9.1%} {share['target_only']:12.1%}"
+            f" {share['catch_up']:9.1%}"
         )
-        self._commit_state(request)  # a request that cannot emit a token is refused here
-        return TextStream(self._requests, request)
-
-    async def generate(self, prompt: Prompt, **options: Any) -> GenerationResult:
-        """Generate to the end and return the result; takes the options of `stream`."""
-        stream = self.stream(prompt, **options)
-        async for _ in stream:
-            pass
-        return stream.result
-
-    def encode(self, prompt: Prompt, *, raw: bool = False) -> tuple[int, ...]:
-        """Return the token ids of a prompt as the target sees it. Raises InvalidRequest for one that cannot be used."""
-        tokenizer = self._loadout.tokenizer
-        if not isinstance(prompt, str) and all(isinstance(each, int) for each in prompt):
-            ids = tuple(each for each in prompt if isinstance(each, int))
-        elif isinstance(prompt, str) and (raw or tokenizer.chat_template is None):
-            ids = tuple(tokenizer.encode(prompt))
-        else:
-            ids = tuple(tokenizer.encode(self.chat_prompt(prompt), add_special_tokens=False))
-        if not ids:
-            raise InvalidRequest("the prompt is empty; give at least one token")
-        if not all(0 <= each < self._loadout.num_ids for each in ids):
-            raise InvalidRequest(f"the prompt has token ids outside 0 to {self._loadout.num_ids - 1}")
-        return ids
-
-    def chat_prompt(self, prompt: Prompt) -> str:
-        """Return the text that the target sees for a plain prompt or chat messages: wrapped by its chat template."""
-        if isinstance(prompt, str):
-            return self._loadout.tokenizer.apply_chat_template([{"role": "user", "content": prompt}])
-        messages = [each for each in prompt if isinstance(each, Mapping)]
-        if len(messages) != len(prompt):
-            raise InvalidRequest("a prompt is text, chat messages, or token ids")
-        return self._loadout.tokenizer.apply_chat_template(messages)
-
-    @property
-    def end_ids(self) -> tuple[int, ...]:
-        """The ids that end a text, unless a request says otherwise."""
-        checkpoint, tokenizer = self._loadout.checkpoint, self._loadout.tokenizer
-        return tuple(sorted(united_end_ids(checkpoint.eos_ids, tokenizer.eos_id, ignore_eos=False)))
-
-    def residency(self) -> ResidencySnapshot:
-        """Return what is in the draft arena at this moment."""
-        return self._residency.snapshot(anyio.current_time())
-
-    async def statistics(self) -> Statistics:
-        """Return what all drafts achieved since the engine was opened."""
-        statistics: Statistics = await self._wired.verifier_stats.ask(GetStatistics(), timeout_s=STATISTICS_TIMEOUT_S)
-        return statistics
-
-    # --- requests -----------------------------------------------------------------------------------------------------
-
-    def _resolve(
-        self, sampling: SamplingParams, policy: str | None, stop: str | None, accept: str | None
-    ) -> tuple[str, str, str]:
-        """Fill in the configured policy, stop rule and acceptance rule, and check that they exist."""
-        policy = policy or self.config.schedule.policy
-        stop = stop or self.config.speculation.stop
-        accept = accept or self.config.speculation.accept
-        if parse_policy(policy, self._names).uses_predictor and self._predictor is None:
-            raise ConfigError(
-                f"policy {policy!r} needs a predictor, and [predictor] path is none; set it, or another policy"
-            )
-        stop_rule(stop)
-        return policy, stop, acceptance_rule(accept, greedy=sampling.greedy).name
-
-    def _open_session(self, request: GenerationRequest) -> DecodeSession:
-        return DecodeSession(
-            target=self._loadout.target,
-            request=request,
-            num_ids=self._loadout.num_ids,
-            accept=acceptance_rule(request.accept, greedy=request.sampling.greedy),
-            stop_rule=stop_rule(request.stop_rule),
-            state=self._commit_state(request),
-        )
-
-    def _commit_state(self, request: GenerationRequest) -> CommitState:
-        sampling, tokenizer, checkpoint = request.sampling, self._loadout.tokenizer, self._loadout.checkpoint
-        return CommitState(
-            _TextDecoder(tokenizer),
-            end_ids=united_end_ids(
-                checkpoint.eos_ids, tokenizer.eos_id, sampling.stop_token_ids, ignore_eos=sampling.ignore_eos
-            ),
-            stop=sampling.stop,
-            include_stop=sampling.include_stop_str_in_output,
-            max_new_tokens=request.max_new_tokens,
-            context_left=checkpoint.max_positions - len(request.prompt_ids),
-        )
-
-    # --- wiring -------------------------------------------------------------------------------------------------------
-
-    def _wire(self) -> Wired:
-        loadout, bandwidth = self._loadout, self.config.storage.bytes_per_second
-        throttle = None if bandwidth is None else Throttle(bandwidth)
-        parts = Parts(
-            open_session=self._open_session,
-            policy_of=self._policy_of,
-            ranker_of=self._ranker_of,
-            reader=ArenaReader(WeightArena(loadout.budget_bytes), loadout.plans, loadout.num_common, throttle),
-            residency=self._residency,
-            schedule=self.config.schedule,
-            capacity=loadout.capacity,
-            log=self._log,
-            on_progress=self._progress,
-        )
-        return wire(parts, self._observe)
-
-    def _policy_of(self, name: str) -> Policy:
-        return parse_policy(name, self._names)
-
-    def _ranker_of(self, name: str) -> Ranker:
-        policy = self._policy_of(name)
-        if policy.static_draft is not None:
-            return StaticRanker(policy.static_draft)
-        assert self._predictor is not None, f"policy {name!r} was let through without a predictor"
-        return self._predictor
-
-    def _progress(self, progress: LoadProgress) -> None:
-        if self._on_load is not None:
-            self._on_load(progress.draft.name, progress.done_bytes, progress.total_bytes)
-
-    def _observe(self, event: RuntimeEvent) -> None:
-        match event:
-            case Crashed(actor, error, restarts):
-                self._log.write(events.ActorCrashed(actor=actor, error=repr(error), restarts=restarts))
-            case Restarted(actor, backoff_s, restarts):
-                self._log.write(events.ActorRestarted(actor=actor, backoff_s=backoff_s, restarts=restarts))
-            case Failed(_, error):
-                self._requests.close(error)
-            case DeadLetter():
-                pass  # messages on their way while the system stops
-
-    def _log_start(self) -> None:
-        config, loadout = self.config, self._loadout
-        self._log.write(
-            events.SystemStarted(
-                actor="engine",
-                version=__version__,
-                target=str(model_directory(config.target.model)),
-                drafts={name: plan.nbytes for name, plan in loadout.plans.items()},
-                capacity=loadout.capacity,
-                budget_bytes=loadout.budget_bytes,
-                policy=config.schedule.policy,
-                stop_rule=config.speculation.stop,
-                accept=config.speculation.accept,
-                schedule_interval=config.schedule.interval,
-                recent_tokens=config.schedule.recent_tokens,
-                prediction=config.schedule.prediction,
-                emulated_bandwidth=config.storage.bytes_per_second,
-                dtype=str(loadout.target.dtype).removeprefix("torch."),
-                threads=config.target.threads,
-            )
-        )
-
-    def _log_stop(self) -> None:
-        reason = "closed" if self._wired.system.failure is None else str(self._wired.system.failure)
-        self._log.write(events.SystemStopped(actor="engine", reason=reason, records=self._log.records + 1))
+    return "\n".join(lines)
 
 
-class _TextDecoder:
-    """Feed an IncrementalDecoder one id at a time."""
-
-    def __init__(self, tokenizer: Tokenizer) -> None:
-        self._decoder = IncrementalDecoder(tokenizer)
-
-    def feed(self, token_id: int) -> str:
-        return self._decoder.feed((token_id,))
-
-    def flush(self) -> str:
-        return self._decoder.finish()
-
-
-def _residency(loadout: Loadout) -> Residency:
-    specs = [
-        DraftSpec(name=name, artefacts=(Artefact(name=name, nbytes=plan.nbytes),))
-        for name, plan in loadout.plans.items()
-    ]
-    return Residency(specs, capacity=loadout.capacity, budget_bytes=loadout.budget_bytes)
-
-
-def _open_predictor(config: Config, loadout: Loadout) -> Ranker | None:
-    if config.predictor.path is None or not loadout.plans:
-        return None
-    from memspec_actors.predictor.ranker import PredictorRanker
-
-    directory = zoo_path("encoder") if config.predictor.path == "zoo" else Path(config.predictor.path)
-    return PredictorRanker.open(directory, tuple(loadout.plans), loadout.tokenizer)
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--config", help="memspec.toml; without it the embedded models")
+    parser.add_argument("--policies", nargs="+", default=POLICIES)
+    parser.add_argument("--prompts", type=int, default=30)
+    parser.add_argument("--runs", type=int, default=3)
+    parser.add_argument("--max-new-tokens", type=int, default=128)
+    parser.add_argument("--load-ratio", type=float, help="throttle storage so that a load takes so many iterations")
+    parser.add_argument("--json", action="store_true")
+    parsed = parser.parse_args()
+    outcome = asyncio.run(main(parsed))
+    print(json.dumps(outcome, indent=1) if parsed.json else table(outcome))

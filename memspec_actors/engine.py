@@ -102,8 +102,8 @@ class MemSpec:
         """Return a stream of text chunks; the request is sent when iteration begins.
 
         ``prompt`` is text or chat messages (``{"role", "content"}``), which go through the chat template if the target
-        has one, unless ``raw``; or token ids, taken as they are. ``policy``, ``stop`` (draft length) and ``accept`` override the configuration for
-        this request. Raises InvalidRequest, ConfigError, and EngineClosed.
+        has one, unless ``raw``; or token ids, taken as they are. ``policy``, ``stop`` (draft length) and ``accept``
+        override the configuration for this request. Raises InvalidRequest, ConfigError, and EngineClosed.
         """
         self._requests.check_open()
         sampling = sampling or SamplingParams()
@@ -133,9 +133,7 @@ class MemSpec:
         tokenizer = self._loadout.tokenizer
         if not isinstance(prompt, str) and all(isinstance(each, int) for each in prompt):
             ids = tuple(each for each in prompt if isinstance(each, int))
-        elif raw and isinstance(prompt, str):
-            ids = tuple(tokenizer.encode(prompt))
-        elif tokenizer.chat_template is None and isinstance(prompt, str):
+        elif isinstance(prompt, str) and (raw or tokenizer.chat_template is None):
             ids = tuple(tokenizer.encode(prompt))
         else:
             ids = tuple(tokenizer.encode(self.chat_prompt(prompt), add_special_tokens=False))
