@@ -1,0 +1,121 @@
+"""Collect traces: the target's greedy text, and what every draft would have got accepted in it."""
+
+import hashlib
+from collections.abc import Callable, Mapping, Sequence
+from importlib.metadata import version
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from memspec_actors.errors import CheckpointError, TraceError
+from memspec_actors.models.checkpoint import Checkpoint
+from memspec_actors.models.runner import open_runner
+from memspec_actors.models.tokenizer import Tokenizer
+from memspec_actors.models.vocabulary import check_compatible
+from memspec_actors.predictor.prompts import Prompt
+from memspec_actors.predictor.reading import Tracer
+from memspec_actors.predictor.traces import open_trace_writer
+from memspec_actors.protocols.traces import TRACE_FORMAT, TraceHeader
+
+__all__ = ["Progress", "collect", "open_tracer", "weights_hash"]
+
+Progress = Callable[[str, int, int], None]  # (what, done, total)
+
+
+def collect(
+    target_dir: str | Path,
+    draft_dirs: Mapping[str, str | Path],
+    prompts: Sequence[Prompt],
+    out: str | Path,
+    *,
+    max_new_tokens: int = 320,
+    k: int = 5,
+    progress: Progress | None = None,
+) -> dict[str, Any]:
+    """Trace ``prompts`` into the file ``out`` and return figures of the run.
+
+    The target writes greedily in float32, by lossless speculative decoding of one sequence, as the engine does; one
+    pass of each draft over the text gives its accepted run at every position (cut at ``k``). Prompts go through the
+    target's chat template if it has one. ``near_ties`` counts positions whose two best logits lie within 1e-3: there
+    another order of floating-point sums could write another text. Raises CheckpointError, IncompatibleDraft and
+    TraceError.
+    """
+    if not draft_dirs or not prompts:
+        raise TraceError("a trace needs at least one draft and at least one prompt")
+    tracer, tokenizer = open_tracer(target_dir, draft_dirs, k)
+    encoded = [_encode(tokenizer, prompt.prompt) for prompt in prompts]
+    for number, ids in enumerate(encoded, 1):
+        if not 0 < len(ids) < tracer.target.max_positions:
+            limit = tracer.target.max_positions - 1
+            raise TraceError(f"prompt {number} has {len(ids)} tokens; the target takes 1 to {limit}: shorten it")
+    _, iteration_us = tracer.trace(encoded[0], max_new_tokens)
+    header = TraceHeader(
+        format=TRACE_FORMAT,
+        target=weights_hash(target_dir),
+        drafts={name: weights_hash(path) for name, path in draft_dirs.items()},
+        k=k,
+        max_new_tokens=max_new_tokens,
+        vocab_size=tracer.num_ids,
+        eos_ids=tuple(sorted(tracer.eos_ids)),
+        iteration_us=median(iteration_us) if iteration_us else None,
+        versions={name: version(name) for name in ("memspec-actors", "torch")},
+    )
+    tokens = near_ties = 0
+    accepted = dict.fromkeys(draft_dirs, 0)
+    with open_trace_writer(out, header) as writer:
+        for index, (prompt, ids) in enumerate(zip(prompts, encoded, strict=True), 1):
+            record, _ = tracer.trace(ids, max_new_tokens, prompt.kind)
+            writer.write(record)
+            tokens += len(record.output_ids)
+            near_ties += record.near_ties
+            for name, runs in record.accepted.items():
+                accepted[name] += sum(run > 0 for run in runs)
+            if progress:
+                progress("collect", index, len(prompts))
+    return {
+        "prompts": len(prompts),
+        "tokens": tokens,
+        "near_ties": near_ties,
+        "k": k,
+        "iteration_us": header.iteration_us,
+        "agreement": {name: count / max(tokens, 1) for name, count in accepted.items()},
+        "trace": str(out),
+    }
+
+
+def open_tracer(target_dir: str | Path, draft_dirs: Mapping[str, str | Path], k: int) -> tuple[Tracer, Tokenizer]:
+    """Load a target and its drafts in float32 to trace with them, and the target's tokenizer."""
+    checkpoint, tokenizer = Checkpoint.open(target_dir), Tokenizer.open(target_dir)
+    drafts = {}
+    for name, path in draft_dirs.items():
+        draft = Checkpoint.open(path)
+        common = check_compatible(checkpoint, draft).num_common
+        drafts[name] = (open_runner(draft, dtype="float32"), common)
+    eos_ids = frozenset(checkpoint.eos_ids) | ({tokenizer.eos_id} if tokenizer.eos_id is not None else set())
+    tracer = Tracer(
+        target=open_runner(checkpoint, dtype="float32"),
+        drafts=drafts,
+        num_ids=min(tokenizer.num_ids, checkpoint.vocab_size),
+        eos_ids=eos_ids,
+        k=k,
+    )
+    return tracer, tokenizer
+
+
+def weights_hash(directory: str | Path) -> str:
+    """Give the SHA-256 over a model directory's safetensors files, by name. Raises CheckpointError if there are none."""
+    files = sorted(Path(directory).glob("*.safetensors"))
+    if not files:
+        raise CheckpointError(f"{directory}: no *.safetensors file; give a Hugging Face model directory")
+    digest = hashlib.sha256()
+    for file in files:
+        with file.open("rb") as stream:
+            digest.update(hashlib.file_digest(stream, "sha256").digest())
+    return digest.hexdigest()
+
+
+def _encode(tokenizer: Tokenizer, prompt: str) -> list[int]:
+    if tokenizer.chat_template is None:
+        return tokenizer.encode(prompt, add_special_tokens=True)
+    text = tokenizer.apply_chat_template([{"role": "user", "content": prompt}], add_generation_prompt=True)
+    return tokenizer.encode(text, add_special_tokens=False)

@@ -1,0 +1,129 @@
+"""The ranking head: from the frozen encoder's states to one score per draft."""
+
+from pathlib import Path
+from typing import Any, Literal
+
+import msgspec
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+from torch import Tensor, nn
+
+from memspec_actors.errors import TraceError
+from memspec_actors.predictor.context import Batch, ContextLayout
+
+__all__ = ["INPUTS", "HeadFile", "InputKind", "RankingHead", "load_heads", "pool", "record_evaluation", "save_heads"]
+
+HEAD_FORMAT = "memspec-ranking-head-1"
+INPUTS: tuple["InputKind", ...] = ("prompt", "recent", "prompt+recent")
+LAST_TOKENS = 16
+NUM_POOLED = 4
+
+InputKind = Literal["prompt", "recent", "prompt+recent"]
+
+
+class HeadFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Describe trained heads: the drafts they know, how contexts are laid out, how many hidden units, and where from.
+
+    ``provenance`` records data, seeds, counts, versions and the figures on validation data; ``trained_on`` the hashes
+    of all prompts that training saw.
+    """
+
+    format: str
+    drafts: tuple[str, ...]
+    layout: ContextLayout
+    inner: int
+    provenance: dict[str, Any]
+    trained_on: tuple[str, ...]
+
+
+class RankingHead(nn.Module):
+    """Score drafts from pooled states (B, F): logits (B, D), whose softmax estimates which draft is best."""
+
+    def __init__(self, num_features: int, inner: int, num_drafts: int, dropout: float = 0.0) -> None:
+        super().__init__()
+        self.norm = nn.LayerNorm(num_features)
+        self.inner = nn.Linear(num_features, inner)
+        self.dropout = nn.Dropout(dropout)
+        self.outer = nn.Linear(inner, num_drafts)
+
+    def forward(self, features: Tensor) -> Tensor:
+        """Give logits (B, D) for features (B, F)."""
+        logits: Tensor = self.outer(self.dropout(nn.functional.gelu(self.inner(self.norm(features)))))
+        return logits
+
+
+def pool(states: Tensor, batch: Batch) -> Tensor:
+    """Pool states (B, T, H) into features (B, 4H): the first state, and the means of three stretches.
+
+    They are all recent tokens, the last 16 of them, and the prompt; [CLS] and [SEP] count with the stretch they end or
+    begin.
+    """
+    position = torch.arange(states.shape[1])
+    recent = batch.mask & (batch.token_types == 0)
+    num_recent = recent.sum(1, keepdim=True)  # (B, 1)
+    last = recent & (position >= num_recent - LAST_TOKENS)
+    prompt = batch.mask & (batch.token_types == 1)
+    stretches = torch.stack((recent, last, prompt), dim=1).to(states.dtype)  # (B, 3, T)
+    means = (stretches @ states) / stretches.sum(-1, keepdim=True).clamp_min(1)  # (B, 3, H)
+    return torch.cat((states[:, :1], means), dim=1).flatten(1)
+
+
+def save_heads(path: str | Path, file: HeadFile, heads: dict[InputKind, RankingHead]) -> None:
+    """Write head.json and head.safetensors beside the encoder: one head for each kind of input."""
+    directory = Path(path)
+    tensors = {
+        f"{kind}.{name}": tensor.detach().contiguous()
+        for kind, head in heads.items()
+        for name, tensor in head.state_dict().items()
+    }
+    save_file(tensors, directory / "head.safetensors", metadata={"format": "pt"})
+    _write_description(directory, file)
+
+
+def load_heads(path: str | Path, hidden_size: int) -> tuple[HeadFile, dict[InputKind, RankingHead]]:
+    """Read what `save_heads` wrote. Raises TraceError naming the file and what is wrong."""
+    directory = Path(path)
+    file = _read_description(directory / "head.json")
+    weights = directory / "head.safetensors"
+    try:
+        tensors = load_file(weights)
+    except (OSError, SafetensorError) as error:
+        raise TraceError(f"{weights}: {error}; train the ranking head again") from error
+    heads: dict[InputKind, RankingHead] = {}
+    for kind in INPUTS:
+        head = RankingHead(NUM_POOLED * hidden_size, file.inner, len(file.drafts))
+        prefix = f"{kind}."
+        own = {name.removeprefix(prefix): tensor for name, tensor in tensors.items() if name.startswith(prefix)}
+        try:
+            head.load_state_dict(own)
+        except RuntimeError as error:
+            reason = str(error).splitlines()[-1].strip()
+            raise TraceError(f"{weights}: does not fit head.json and the encoder ({reason}); train it again") from error
+        if not all(torch.isfinite(tensor).all() for tensor in own.values()):
+            raise TraceError(f"{weights}: holds numbers that are not finite; train the ranking head again")
+        heads[kind] = head.eval().requires_grad_(False)
+    return file, heads
+
+
+def record_evaluation(path: str | Path, evaluation: dict[str, Any]) -> None:
+    """Add the figures of an evaluation to a predictor's provenance."""
+    file = _read_description(Path(path) / "head.json")
+    changed = msgspec.structs.replace(file, provenance={**file.provenance, "evaluation": evaluation})
+    _write_description(Path(path), changed)
+
+
+def _write_description(directory: Path, file: HeadFile) -> None:
+    (directory / "head.json").write_bytes(msgspec.json.format(msgspec.json.encode(file), indent=1) + b"\n")
+
+
+def _read_description(path: Path) -> HeadFile:
+    try:
+        file = msgspec.json.decode(path.read_bytes(), type=HeadFile)
+    except OSError as error:
+        raise TraceError(f"{path}: {error.strerror}; train a ranking head with `memspec predictor train`") from error
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise TraceError(f"{path}: {error}; train the ranking head again") from error
+    if file.format != HEAD_FORMAT or not file.drafts:
+        raise TraceError(f"{path}: format {file.format!r} is not {HEAD_FORMAT!r}, or no drafts; train it again")
+    return file

@@ -1,0 +1,123 @@
+"""Rank drafts with a trained predictor: encoder, then ranking head."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from memspec_actors.errors import CheckpointError, TraceError
+from memspec_actors.models.tokenizer import Tokenizer
+from memspec_actors.predictor.context import Batch, Context, ContextLayout, batch_contexts
+from memspec_actors.predictor.encoder import BertEncoder
+from memspec_actors.predictor.head import HeadFile, InputKind, RankingHead, load_heads, pool
+from memspec_actors.scheduling.rankers import Ranking, RankingContext
+
+__all__ = ["ContextReader", "PredictorRanker"]
+
+
+class ContextReader:
+    """Turn the ids of prompt and text into contexts for the encoder, re-tokenised where the tokenizers differ.
+
+    ``tokenizer`` made the ids and ``own`` belongs to the encoder; with either missing the ids are taken as they are.
+    """
+
+    def __init__(self, layout: ContextLayout, tokenizer: Tokenizer | None, own: Tokenizer | None) -> None:
+        self._layout = layout
+        self._foreign = None if tokenizer is None or own is None or _same_ids(tokenizer, own) else (tokenizer, own)
+        self._prompt: tuple[tuple[int, ...], list[int]] = ((), [])  # one request asks many times about one prompt
+
+    def read(self, prompt_ids: Sequence[int], recent_ids: Sequence[int]) -> Context:
+        """Give the ids and token types of one context."""
+        recent = recent_ids[-self._layout.recent_tokens :]
+        if self._foreign is None:
+            return self._layout.arrange(prompt_ids, recent)
+        key = tuple(prompt_ids)
+        if self._prompt[0] != key:
+            self._prompt = (key, self._retokenize(key))
+        return self._layout.arrange(self._prompt[1], self._retokenize(recent))
+
+    def _retokenize(self, ids: Sequence[int]) -> list[int]:
+        assert self._foreign is not None
+        tokenizer, own = self._foreign
+        return own.encode(tokenizer.decode(ids), add_special_tokens=False)
+
+
+class PredictorRanker:
+    """Rank the configured drafts by the probability that they serve the coming text best.
+
+    Drafts that the head was not trained on come last, in the order of configuration, with score 0. Synchronous, and
+    used by one thread at a time.
+    """
+
+    def __init__(
+        self, encoder: BertEncoder, head: RankingHead, known: Sequence[str], names: Sequence[str], reader: ContextReader
+    ) -> None:
+        self._encoder = encoder
+        self._head = head
+        self._reader = reader
+        self._columns = [(name, known.index(name)) for name in names if name in known]
+        self._unknown = tuple(name for name in names if name not in known)
+
+    @classmethod
+    def open(
+        cls, path: str | Path, draft_names: Sequence[str], tokenizer: Tokenizer | None = None
+    ) -> "PredictorRanker":
+        """Read an encoder directory with a trained head; ``tokenizer`` is the target's.
+
+        Raises CheckpointError or TraceError naming the file and what is wrong, or the drafts if the head knows none.
+        """
+        encoder, file, heads, own = open_artefact(path)
+        known = [name for name in draft_names if name in file.drafts]
+        if draft_names and not known:
+            wanted, trained = ", ".join(draft_names), ", ".join(file.drafts)
+            raise TraceError(f"{path}: the ranking head knows {trained}, but none of {wanted}; train one for them")
+        reader = ContextReader(file.layout, tokenizer, own)
+        return cls(encoder, heads["prompt+recent"], file.drafts, draft_names, reader)
+
+    @torch.inference_mode()
+    def rank(self, context: RankingContext) -> Ranking:
+        """Order the drafts, best first; at interval 0 the prompt alone is read."""
+        recent = context.recent_ids if context.interval > 0 else ()
+        features = encode(self._encoder, [self._reader.read(context.prompt_ids, recent)])
+        scores = self._head(features)[0].softmax(-1).tolist()
+        ranked = sorted(((scores[column], name) for name, column in self._columns), key=lambda pair: -pair[0])
+        order = (*(name for _, name in ranked), *self._unknown)
+        return Ranking(order, (*(score for score, _ in ranked), *(0.0 for _ in self._unknown)))
+
+
+def encode(encoder: BertEncoder, contexts: Sequence[Context]) -> Tensor:
+    """Give the pooled features (B, 4H) of contexts."""
+    batch: Batch = batch_contexts(contexts, encoder.config.pad_token_id)
+    mask = None if len(contexts) == 1 else batch.mask
+    return pool(encoder(batch.ids, batch.token_types, mask), batch)
+
+
+def open_artefact(
+    path: str | Path,
+) -> tuple[BertEncoder, HeadFile, dict[InputKind, RankingHead], Tokenizer | None]:
+    """Open encoder, heads and (if there is one) the tokenizer of a predictor directory."""
+    directory = Path(path)
+    encoder = BertEncoder.open(directory)
+    file, heads = load_heads(directory, encoder.config.hidden_size)
+    _check_layout(directory, file.layout, encoder)
+    return encoder, file, heads, open_tokenizer(directory)
+
+
+def open_tokenizer(directory: Path) -> Tokenizer | None:
+    """Open an encoder directory's own tokenizer, or give None if it has none."""
+    return Tokenizer.open(directory) if (directory / "tokenizer.json").exists() else None
+
+
+def _check_layout(directory: Path, layout: ContextLayout, encoder: BertEncoder) -> None:
+    positions, vocabulary = encoder.config.max_position_embeddings, encoder.config.vocab_size
+    fits = layout.recent_tokens + 3 < layout.max_tokens <= positions and layout.vocab_size <= vocabulary
+    if not fits or encoder.config.type_vocab_size < 2:
+        raise CheckpointError(
+            f"{directory}: head.json reads {layout.max_tokens} tokens of {layout.vocab_size} ids, the encoder has "
+            f"{positions} positions and {vocabulary} ids; train the head with this encoder"
+        )
+
+
+def _same_ids(a: Tokenizer, b: Tokenizer) -> bool:
+    return a.num_ids == b.num_ids and a.vocab == b.vocab

@@ -1,0 +1,109 @@
+"""Write and read trace files, record by record."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import BinaryIO
+
+import msgspec
+
+from memspec_actors.errors import TraceError
+from memspec_actors.protocols.traces import TRACE_FORMAT, TraceHeader, TraceRecord
+
+__all__ = ["TraceReader", "TraceWriter", "accepted_runs", "open_trace_writer"]
+
+
+def accepted_runs(agrees: Sequence[bool], k: int) -> tuple[int, ...]:
+    """Turn agreements per position into accepted runs: how many true values follow from each position on, at most
+    ``k``.
+
+    ``agrees[t]`` says whether the draft, having read the true text before position t, predicts the token at t. In
+    greedy lossless decoding the committed text is the target's own, so this is what a draft of length ``k`` gets
+    accepted there.
+    """
+    runs = [0] * (len(agrees) + 1)
+    for position in reversed(range(len(agrees))):
+        runs[position] = runs[position + 1] + 1 if agrees[position] else 0
+    return tuple(min(run, k) for run in runs[:-1])
+
+
+class TraceWriter:
+    """Append records to an open trace file."""
+
+    def __init__(self, file: BinaryIO, header: TraceHeader) -> None:
+        self._file = file
+        self._encoder = msgspec.json.Encoder()
+        self._write(header)
+
+    def write(self, record: TraceRecord) -> None:
+        """Append one record as one line."""
+        self._write(record)
+
+    def _write(self, line: msgspec.Struct) -> None:
+        self._file.write(self._encoder.encode(line) + b"\n")
+
+
+@contextmanager
+def open_trace_writer(path: str | Path, header: TraceHeader) -> Iterator[TraceWriter]:
+    """Write a trace file that appears under ``path`` only once it is whole."""
+    target = Path(path)
+    partial = target.with_name(target.name + ".partial")
+    try:
+        with partial.open("wb") as file:
+            yield TraceWriter(file, header)
+        partial.replace(target)
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+class TraceReader:
+    """Read a trace file: the header at once, the records one by one.
+
+    Raises TraceError naming the file and the line for anything that is not a whole, consistent trace.
+    """
+
+    def __init__(self, path: str | Path) -> None:
+        self.path = Path(path)
+        self._decoder = msgspec.json.Decoder(TraceRecord)
+        with self._open() as file:
+            self.header = self._read_header(file.readline())
+
+    def __iter__(self) -> Iterator[TraceRecord]:
+        with self._open() as file:
+            file.readline()
+            for number, line in enumerate(file, 2):
+                try:
+                    record = self._decoder.decode(line)
+                except (msgspec.DecodeError, UnicodeDecodeError) as error:
+                    raise TraceError(f"{self.path}, line {number}: {error}") from error
+                self._check(record, number)
+                yield record
+
+    def _open(self) -> BinaryIO:
+        try:
+            return self.path.open("rb")
+        except OSError as error:
+            raise TraceError(f"{self.path}: {error.strerror}; collect a trace first") from error
+
+    def _read_header(self, line: bytes) -> TraceHeader:
+        try:
+            header = msgspec.json.decode(line, type=TraceHeader)
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            raise TraceError(f"{self.path}, line 1: {error}; a trace file begins with its header") from error
+        if header.format != TRACE_FORMAT:
+            raise TraceError(f"{self.path}, line 1: format {header.format!r} is not {TRACE_FORMAT!r}; collect it again")
+        if not header.drafts or header.k < 1:
+            raise TraceError(f"{self.path}, line 1: a trace needs at least one draft and k >= 1 (k is {header.k})")
+        return header
+
+    def _check(self, record: TraceRecord, number: int) -> None:
+        where = f"{self.path}, line {number}"
+        if list(record.accepted) != list(self.header.drafts):
+            raise TraceError(
+                f"{where}: drafts {list(record.accepted)} differ from the header's {list(self.header.drafts)}"
+            )
+        for draft, runs in record.accepted.items():
+            if len(runs) != len(record.output_ids):
+                raise TraceError(f"{where}: {len(runs)} runs of {draft!r} for {len(record.output_ids)} tokens of text")
+            if runs and not 0 <= min(runs) <= max(runs) <= self.header.k:
+                raise TraceError(f"{where}: a run of {draft!r} lies outside 0..{self.header.k}")
