@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-__all__ = ["JsonOption", "Progress", "print_json", "progress_bars", "spinner"]
+__all__ = ["JsonOption", "Progress", "circumstances", "print_json", "progress_bars", "spinner"]
 
 #: Hears (what is being done, how much is done, how much there is).
 Progress = Callable[[str, int, int], None]
@@ -20,6 +20,14 @@ def print_json(value: Any) -> None:
     import msgspec
 
     typer.echo(msgspec.json.encode(value).decode())
+
+
+def circumstances(threads: int, dtype: str, emulated: tuple[str, ...] = ()) -> dict[str, Any]:
+    """Say under what circumstances figures were measured, to be printed beside them."""
+    from importlib.metadata import version
+
+    versions = {name: version(name) for name in ("memspec-actors", "torch")}
+    return {"versions": versions, "threads": threads, "dtype": dtype, "emulated": emulated}
 
 
 @contextmanager

@@ -1,54 +1,146 @@
 """``memspec predictor``: trace, train and judge the ranking of drafts."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from memspec_actors.cli.config import ConfigOption, load_config
-from memspec_actors.cli.output import JsonOption, print_json, progress_bars
+from memspec_actors.cli.output import JsonOption, Progress, circumstances, print_json, progress_bars
+
+if TYPE_CHECKING:
+    from memspec_actors.config import Config
 
 __all__ = ["app"]
 
 app = typer.Typer(help="Trace, train and judge the ranking of drafts.", rich_markup_mode=None)
+
+EVALUATION_PROMPTS, QUICK_PROMPTS = 100, 12
+
+MaxNewTokensOption = Annotated[int, typer.Option(help="Let the target write at most so many tokens for a prompt.")]
 
 
 @app.command("collect")
 def collect(
     out: Annotated[Path, typer.Option("--out", metavar="FILE", help="The trace file to write.")],
     prompts: Annotated[
-        str,
-        typer.Option(metavar="SOURCE", help="A .jsonl or text file, or the embedded generator: zoo:train, zoo:eval."),
+        str, typer.Option(metavar="SOURCE", help="A .jsonl or text file, or the embedded generator: zoo:SPLIT[:COUNT].")
     ] = "zoo:train",
     limit: Annotated[int | None, typer.Option(help="Take so many prompts at most.")] = None,
     config: ConfigOption = None,
-    max_new_tokens: Annotated[int, typer.Option(help="Let the target write at most so many tokens a prompt.")] = 320,
+    max_new_tokens: MaxNewTokensOption = 320,
     k: Annotated[int, typer.Option("--k", help="Cut accepted runs at this draft length.")] = 5,
-    batch_size: Annotated[int, typer.Option(help="Prompts that are generated together.")] = 32,
     json: JsonOption = False,
 ) -> None:
     """Trace what every draft would get accepted in the target's own text."""
     chosen = load_config(config)
+    _use_threads(chosen)
+    with progress_bars() as progress:
+        figures = _collect(chosen, prompts, limit, out, max_new_tokens, k, progress)
+    _print_figures(figures | circumstances(chosen.target.threads, "float32"), json)
 
+
+@app.command("train")
+def train(
+    traces: Annotated[Path, typer.Option("--traces", metavar="FILE", help="A trace file of `predictor collect`.")],
+    out: Annotated[Path, typer.Option("--out", metavar="DIR", help="The predictor directory to write.")],
+    encoder: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="A BERT directory; without it the embedded encoder.")
+    ] = None,
+    exclude: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="A trace for evaluation that must share no prompt with this one."),
+    ] = None,
+    config: ConfigOption = None,
+    seed: Annotated[int, typer.Option(help="Train the same heads again.")] = 0,
+    json: JsonOption = False,
+) -> None:
+    """Train the ranking head on a trace; the encoder stays as it is."""
+    chosen = load_config(config)
+    _use_threads(chosen)
+
+    from memspec_actors import zoo
+    from memspec_actors.predictor.training import TrainParams
+    from memspec_actors.predictor.training import train as fit
+
+    params = TrainParams(seed=seed, recent_tokens=chosen.schedule.recent_tokens)
+    directory = zoo.path("encoder") if encoder is None else encoder
+    tokenizer = _target_tokenizer(chosen)
+    with progress_bars() as progress:
+        figures = fit(traces, directory, out, params=params, tokenizer=tokenizer, exclude=exclude, progress=progress)
+    _print_figures(figures, json)
+
+
+@app.command("eval")
+def evaluate(
+    traces: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="A trace file; without it one is collected from the embedded generator."),
+    ] = None,
+    predictor: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="A predictor directory; without it the configured one.")
+    ] = None,
+    config: ConfigOption = None,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="Collect few prompts: the same figures, less certain.")
+    ] = False,
+    max_new_tokens: MaxNewTokensOption = 320,
+    json: JsonOption = False,
+) -> None:
+    """Tell how often the best draft is ranked first, or among the first two, and what a ranking costs."""
+    chosen = load_config(config)
+    directory = predictor or _predictor_directory(chosen)
+    _use_threads(chosen)
+
+    from tempfile import TemporaryDirectory
+
+    from memspec_actors.predictor.evaluation import evaluate as judge
+
+    with progress_bars() as progress, TemporaryDirectory() as scratch:
+        if traces is None:
+            traces = Path(scratch) / "traces"
+            source = f"zoo:eval:{QUICK_PROMPTS if quick else EVALUATION_PROMPTS}"
+            _collect(chosen, source, None, traces, max_new_tokens, 5, progress)
+        figures = judge(traces, directory, tokenizer=_target_tokenizer(chosen), progress=progress)
+    _print_figures(figures | circumstances(chosen.target.threads, "float32"), json)
+
+
+def _collect(
+    config: "Config", prompts: str, limit: int | None, out: Path, max_new_tokens: int, k: int, progress: Progress
+) -> dict[str, Any]:
     from memspec_actors.models.loadout import model_directory
     from memspec_actors.predictor.collect import collect as trace
     from memspec_actors.predictor.prompts import read_prompts
 
-    with progress_bars() as progress:
-        figures = trace(
-            model_directory(chosen.target.model),
-            {draft.name: model_directory(draft.model) for draft in chosen.drafts},
-            read_prompts(prompts, limit=limit),
-            out,
-            max_new_tokens=max_new_tokens,
-            k=k,
-            batch_size=batch_size,
-            progress=progress,
-        )
-    _print_figures(figures, json)
+    target = model_directory(config.target.model)
+    drafts = {draft.name: model_directory(draft.model) for draft in config.drafts}
+    asked = read_prompts(prompts, limit=limit)
+    return trace(target, drafts, asked, out, max_new_tokens=max_new_tokens, k=k, progress=progress)
 
 
-def _print_figures(figures: dict[str, object], json: bool) -> None:
+def _predictor_directory(config: "Config") -> Path:
+    from memspec_actors import zoo
+    from memspec_actors.errors import ConfigError
+
+    if config.predictor.path is None:
+        raise ConfigError("there is no predictor to judge; set [predictor] path, or give --predictor")
+    return zoo.path("encoder") if config.predictor.path == "zoo" else Path(config.predictor.path)
+
+
+def _target_tokenizer(config: "Config") -> Any:
+    from memspec_actors.models.loadout import model_directory
+    from memspec_actors.models.tokenizer import Tokenizer
+
+    return Tokenizer.open(model_directory(config.target.model))
+
+
+def _use_threads(config: "Config") -> None:
+    import torch
+
+    torch.set_num_threads(config.target.threads)
+
+
+def _print_figures(figures: dict[str, Any], json: bool) -> None:
     if json:
         print_json(figures)
         return

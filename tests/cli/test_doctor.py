@@ -1,0 +1,98 @@
+"""``memspec doctor``: it must not say ok of something that is not."""
+
+import importlib.metadata
+import sys
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from memspec_actors import zoo
+from memspec_actors.cli import doctor_checks, main
+from memspec_actors.cli.doctor_checks import Check, run_checks
+
+
+@pytest.fixture
+def models(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Embedded models, as far as doctor looks at them."""
+    for name in ("target", "general", "code", "math", "law", "medical", "encoder"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "config.json").write_text("{}", encoding="utf-8")
+        (tmp_path / name / "model.safetensors").write_bytes(bytes(1_500_000))
+    monkeypatch.setattr(zoo, "_WEIGHTS", tmp_path)
+    return tmp_path
+
+
+def checks() -> dict[str, Check]:
+    return {check.name: check for check in run_checks()}
+
+
+def test_json_holds_every_check(models: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["doctor", "--json"]) == 0
+    report = msgspec.json.decode(capsys.readouterr().out)
+    assert report["ok"] is True
+    assert {"python", "torch", "threads", "cuda", "cpu", "memory", "embedded models", "storage"} <= {
+        check["name"] for check in report["checks"]
+    }
+    assert {check["status"] for check in report["checks"]} <= {"ok", "warn"}
+
+
+def test_every_line_that_is_not_ok_says_what_to_do(models: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(doctor_checks, "_lines", lambda file: [])
+    monkeypatch.setattr(doctor_checks, "_time_cold_read", lambda file: 3.0)
+    (models / "law" / "config.json").unlink()
+    troubled = [check for check in run_checks() if check.status != "ok"]
+    assert {"cpu", "memory", "embedded models", "storage"} <= {check.name for check in troubled}
+    assert [check for check in troubled if not check.advice] == []
+
+
+def test_missing_package_fails(
+    models: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def version(package: str) -> str:
+        if package == "safetensors":
+            raise importlib.metadata.PackageNotFoundError
+        return "1.0"
+
+    monkeypatch.setattr(doctor_checks, "version", version)
+    assert main(["doctor"]) == 1
+    assert "fail  safetensors" in capsys.readouterr().out
+
+
+def test_missing_model_fails_and_is_named(models: Path) -> None:
+    (models / "law" / "config.json").unlink()
+    check = checks()["embedded models"]
+    assert (check.status, check.found) == ("fail", "missing: law")
+
+
+def test_cold_read_is_measured_over_the_whole_file(models: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A speed that left out a part of the file would promise faster loads than there are."""
+    monkeypatch.setattr(doctor_checks, "_time_cold_read", lambda file: 0.01)
+    assert checks()["storage"].found == "a draft of 1.5 MB is read in 10.0 ms, 150 MB/s"
+
+
+@pytest.mark.parametrize(("available", "status"), [(1.0, "warn"), (8.0, "ok")])
+def test_memory_is_what_is_available(monkeypatch: pytest.MonkeyPatch, available: float, status: str) -> None:
+    lines = ["MemTotal:       16777216 kB", f"MemAvailable:   {int(available * 2**20)} kB"]
+    monkeypatch.setattr(doctor_checks, "_lines", lambda file: lines)
+    check = doctor_checks._check_memory()
+    assert (check.status, check.found) == (status, f"{available} of 16.0 GiB available")
+
+
+@pytest.mark.parametrize(("flags", "status"), [("avx2 avx512_bf16 fma", "ok"), ("avx2 fma", "warn")])
+def test_bfloat16_needs_the_processor(monkeypatch: pytest.MonkeyPatch, flags: str, status: str) -> None:
+    monkeypatch.setattr(doctor_checks, "_lines", lambda file: [f"flags\t\t: fpu {flags}"])
+    check = doctor_checks._check_cpu()
+    assert check.status == status
+    assert "avx2" in check.found.split()
+
+
+def test_broken_extra_is_a_warning(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An extra that is installed but does not import must not look as if it could be used."""
+    (tmp_path / "broken_extra.py").write_text("raise ImportError('too old')", encoding="utf-8")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    check = doctor_checks._check_extra("gptq", "broken_extra", "only to quantise")
+    assert (check.status, check.found) == ("warn", "does not import: ImportError: too old")
+    assert "broken_extra" not in sys.modules
+    assert doctor_checks._check_extra("gptq", "absent_extra", "only to quantise").status == "ok"

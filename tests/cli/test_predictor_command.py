@@ -1,0 +1,105 @@
+"""``memspec predictor``: what it hands to the predictor's functions, and what it prints of theirs."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from memspec_actors.cli import main
+from memspec_actors.predictor.prompts import Prompt
+from memspec_actors.predictor.training import TrainParams
+
+Calls = dict[str, tuple[tuple[Any, ...], dict[str, Any]]]
+
+CONFIG = """
+target.model = "m"
+drafts = [{name = "a", model = "da"}, {name = "b", model = "db"}]
+predictor.path = "p"
+schedule.recent_tokens = 32
+"""
+
+
+@pytest.fixture
+def calls(monkeypatch: pytest.MonkeyPatch) -> Calls:
+    """Put recorders in the place of collect, train, evaluate and the target's tokenizer."""
+    recorded: Calls = {}
+
+    def recorder(name: str, answer: Any) -> Callable[..., Any]:
+        def record(*arguments: Any, **options: Any) -> Any:
+            recorded[name] = arguments, options
+            return answer
+
+        return record
+
+    monkeypatch.setattr("memspec_actors.predictor.collect.collect", recorder("collect", {"prompts": 2}))
+    monkeypatch.setattr("memspec_actors.predictor.training.train", recorder("train", {"num_prompts": 5}))
+    monkeypatch.setattr(
+        "memspec_actors.predictor.evaluation.evaluate", recorder("evaluate", {"top1": 0.5, "top2": 0.75})
+    )
+    monkeypatch.setattr("memspec_actors.models.tokenizer.Tokenizer.open", recorder("tokenizer", "the tokenizer"))
+    return recorded
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> str:
+    path = tmp_path / "memspec.toml"
+    path.write_text(CONFIG, encoding="utf-8")
+    return str(path)
+
+
+def test_collect_traces_the_configured_models(
+    calls: Calls, config: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    prompts = tmp_path / "prompts.txt"
+    prompts.write_text("one\ntwo\nthree\n", encoding="utf-8")
+    options = ["--prompts", str(prompts), "--limit", "2", "--max-new-tokens", "9", "--k", "3", "--json"]
+    assert main(["predictor", "collect", "--out", str(tmp_path / "t"), "--config", config, *options]) == 0
+    arguments, given = calls["collect"]
+    drafts = {"a": tmp_path / "da", "b": tmp_path / "db"}
+    assert arguments == (tmp_path / "m", drafts, [Prompt("one"), Prompt("two")], tmp_path / "t")
+    assert (given["max_new_tokens"], given["k"]) == (9, 3)
+    printed = msgspec.json.decode(capsys.readouterr().out)
+    assert printed["prompts"] == 2
+    assert {"versions", "threads", "dtype", "emulated"} <= set(printed)
+
+
+def test_train_fits_the_trace(calls: Calls, config: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    options = ["--traces", "t", "--out", "o", "--encoder", "e", "--exclude", "x", "--seed", "3", "--json"]
+    assert main(["predictor", "train", "--config", config, *options]) == 0
+    arguments, given = calls["train"]
+    assert arguments == (Path("t"), Path("e"), Path("o"))
+    assert given["params"] == TrainParams(seed=3, recent_tokens=32)
+    assert (given["exclude"], given["tokenizer"]) == (Path("x"), "the tokenizer")
+    assert calls["tokenizer"][0] == (tmp_path / "m",)
+    assert msgspec.json.decode(capsys.readouterr().out) == {"num_prompts": 5}
+
+
+def test_eval_judges_the_configured_predictor(
+    calls: Calls, config: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["predictor", "eval", "--config", config, "--traces", "t", "--json"]) == 0
+    assert calls["evaluate"][0] == (Path("t"), tmp_path / "p")
+    assert "collect" not in calls
+    printed = msgspec.json.decode(capsys.readouterr().out)
+    assert (printed["top1"], printed["top2"], printed["threads"]) == (0.5, 0.75, 1)
+
+
+@pytest.mark.parametrize(("options", "num_prompts"), [([], 100), (["--quick"], 12)])
+def test_eval_without_a_trace_collects_one(
+    calls: Calls, config: str, tmp_path: Path, options: list[str], num_prompts: int
+) -> None:
+    """`--quick` must do less of the same, on prompts that training never sees."""
+    assert main(["predictor", "eval", "--config", config, "--predictor", str(tmp_path), *options]) == 0
+    (_, _, prompts, out), _ = calls["collect"]
+    assert len(prompts) == num_prompts
+    assert calls["evaluate"][0] == (out, tmp_path)
+    assert not out.exists()
+
+
+def test_eval_without_a_predictor_says_so(calls: Calls, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "memspec.toml"
+    path.write_text('predictor.path = "none"', encoding="utf-8")
+    assert main(["predictor", "eval", "--config", str(path), "--traces", "t"]) == 2
+    assert "--predictor" in capsys.readouterr().err
