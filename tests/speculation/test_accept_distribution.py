@@ -28,7 +28,7 @@ from memspec_actors.speculation.sampling import PositionNoise, Stream, choose, p
 FALSE_ALARM = 1e-8
 WIDTH = 4
 LENGTH = 3
-NUM_TEXTS = 1500
+NUM_TEXTS = 1000
 START = 0  # the token before the text
 
 Array = NDArray[np.float64]
@@ -64,7 +64,8 @@ def own_distribution(logits: Array, params: SamplingParams) -> Array:
             probs[token_id] = 0.0
         reached += mass
     probs[probs < params.min_p * probs.max()] = 0.0
-    return probs / probs.sum()
+    probs /= probs.sum()
+    return probs
 
 
 def text_probabilities(params: SamplingParams) -> dict[tuple[int, ...], float]:
@@ -189,14 +190,14 @@ class AcceptsTwice(Match):
 
 
 @pytest.mark.parametrize(
-    ("rule", "draft", "params"),
+    ("rule", "draft", "num_texts"),
     [
-        (RecoversFromTarget(), "random", "plain"),
-        (RecoversWithSpentNoise(), "misleading", "plain"),
-        (AcceptsUnfiltered(), "right", "cool, top-k"),
-        (AcceptsTwice(), "right", "plain"),
+        (RecoversFromTarget(), "random", 600),
+        (RecoversWithSpentNoise(), "misleading", 3000),
+        (AcceptsUnfiltered(), "random", 600),
+        (AcceptsTwice(), "random", 600),
     ],
 )
-def test_the_check_catches_a_wrong_rule(rule: AcceptanceRule, draft: str, params: str) -> None:
+def test_the_check_catches_a_wrong_rule(rule: AcceptanceRule, draft: str, num_texts: int) -> None:
     """The checks above would pass whatever the rules did."""
-    assert p_value(rule, DRAFTS[draft], 2, PARAMS[params], 2 * NUM_TEXTS) < FALSE_ALARM
+    assert p_value(rule, DRAFTS[draft], 2, PARAMS["plain"], num_texts) < FALSE_ALARM

@@ -172,7 +172,7 @@ def test_an_end_token_anywhere_in_a_block_ends_the_text_there(place: int, num_ac
     block[place] = 6
     state = _state(end_ids=frozenset({6}))
     commit = state.commit(block)
-    assert commit == ((*[0] * place, 6), "a" * place, "stop", 5 - place)
+    assert commit == Commit((*[0] * place, 6), "a" * place, "stop", 5 - place)
     assert commit.accepted(num_accepted) == min(num_accepted, place + 1)
 
 
@@ -215,7 +215,7 @@ def test_committing_after_the_end_is_our_own_bug() -> None:
 def test_a_request_without_room_for_a_token_is_refused(limits: dict[str, int]) -> None:
     """A prompt that fills the context would fail inside the model."""
     with pytest.raises(InvalidRequest, match=r"max_new_tokens is 0|the prompt leaves (0|-4) tokens"):
-        _state(**limits)
+        _state(None, **limits)
 
 
 def test_end_ids_of_all_sources_are_united() -> None:

@@ -1,5 +1,8 @@
 """Stop rules."""
 
+import subprocess
+import sys
+
 import pytest
 import torch
 
@@ -27,3 +30,10 @@ def test_any_other_spec_is_refused_with_its_value(spec: str) -> None:
     """A misspelt stop rule would run as another one, or fail far from its cause."""
     with pytest.raises(ConfigError, match=rf"stop is '{spec}'; known rules: fixed:K"):
         stop_rule(spec)
+
+
+@pytest.mark.parametrize("module", ["commit", "statistics", "stop"])
+def test_what_the_command_line_needs_does_not_import_torch(module: str) -> None:
+    """`memspec --help`, or reading an event log, would wait seconds for torch."""
+    code = f"import sys, memspec_actors.speculation.{module}; sys.exit('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
