@@ -60,7 +60,8 @@ class Mailbox(Generic[M]):
     def __init__(self, name: str, policy: MailboxPolicy) -> None:
         self.name = name
         self.closed_because: str | None = None
-        self._policy = policy
+        self._capacity = policy.capacity
+        self._latest = policy.latest
         self._num_control = 0
         # The queue has no maxsize of its own since only control messages count; ``_room`` is set while one more fits.
         self._queue = _KeyedQueue[Envelope[M] | None]()
@@ -80,17 +81,17 @@ class Mailbox(Generic[M]):
         """Queue an envelope; return False if the mailbox is closed. Raises MailboxFull."""
         if self.closed_because is not None:
             return False
-        latest = self._policy.latest.get(type(envelope.message))
-        if latest is not None and envelope.reply is None:
-            self._queue.put_nowait(((type(envelope.message), latest(envelope.message)), envelope))
+        key_of = self._latest.get(type(envelope.message))
+        if key_of is not None and envelope.reply is None:
+            self._queue.put_nowait(((type(envelope.message), key_of(envelope.message)), envelope))
             return True
-        if not self._room.is_set():
+        if self._num_control == self._capacity:
             raise MailboxFull(
-                f"mailbox of {self.name!r} is full ({self._policy.capacity} messages), "
+                f"mailbox of {self.name!r} is full ({self._capacity} messages), "
                 f"{type(envelope.message).__name__} was not taken; send it again later"
             )
         self._num_control += 1
-        if self._num_control == self._policy.capacity:
+        if self._num_control == self._capacity:
             self._room.clear()
         self._queue.put_nowait((envelope, envelope))
         return True
@@ -147,8 +148,7 @@ class Mailbox(Generic[M]):
         drained: list[Envelope[M]] = []
         while (envelope := self.receive_nowait()) is not None:
             drained.append(envelope)
-        self.closed_because = reason
-        self._room.set()
+        self.closed_because = reason  # senders that wait for room find it now: what filled the mailbox is drained
         self._queue.put_nowait((None, None))  # wakes the receiver
         return drained
 

@@ -27,6 +27,7 @@ class Worker(Actor[float]):
         return message
 
     async def stopped(self) -> None:
+        await anyio.sleep(0.001)
         self.diary.append(f"{self.name} stopped")
 
 
@@ -85,7 +86,7 @@ def test_handler_beyond_the_deadline_is_cancelled_and_reported() -> None:
             await waiting
         return asyncio.get_running_loop().time()
 
-    assert run_virtual(scenario) == pytest.approx(4.0)
+    assert run_virtual(scenario) == pytest.approx(4.001)
     assert diary == ["stuck started", "stuck begins 1000", "stuck stopped"]
     (crash,) = events
     assert isinstance(crash, Crashed) and "did not stop within 3 s" in str(crash.error)
@@ -131,6 +132,52 @@ def test_stop_interrupts_a_back_off() -> None:
         return asyncio.get_running_loop().time()
 
     assert run_virtual(scenario) == pytest.approx(0.21)
+
+
+def test_stop_ends_the_children() -> None:
+    """Work beside the messages would go on after the stop, or hold it up."""
+    ended: list[str] = []
+
+    class Parent(Actor[str]):
+        async def started(self) -> None:
+            self.tasks.start_soon(self.linger)
+
+        async def linger(self) -> None:
+            try:
+                await anyio.sleep_forever()
+            finally:
+                ended.append(self.name)
+
+    async def scenario() -> float:
+        system = ActorSystem()
+        system.spawn("parent", Parent)
+        async with system:
+            await anyio.sleep(1.0)
+        return asyncio.get_running_loop().time()
+
+    assert run_virtual(scenario) == 1.0
+    assert ended == ["parent"]
+
+
+def test_crash_of_the_last_handler_is_reported_but_no_failure() -> None:
+    """An error on the way out would be reported as the reason for the stop, or not at all."""
+    events: list[RuntimeEvent] = []
+
+    class Last(Actor[str]):
+        async def receive(self, message: str) -> None:
+            await anyio.sleep(1.0)
+            raise ValueError(message)
+
+    async def scenario() -> None:
+        system = ActorSystem(observer=events.append)
+        ref = system.spawn("last", Last, critical=True)
+        async with system:
+            ref.tell("on the way out")
+            await anyio.sleep(0.5)
+        assert system.failure is None
+
+    run_virtual(scenario)
+    assert [type(event) for event in events] == [Crashed]
 
 
 def test_own_loop_sees_the_closed_inbox() -> None:
@@ -210,7 +257,7 @@ def test_second_cancellation_kills() -> None:
         assert asyncio.all_tasks() == {asyncio.current_task()}
         return asyncio.get_running_loop().time()
 
-    assert run_virtual(scenario) == pytest.approx(2.0)
+    assert run_virtual(scenario) == pytest.approx(2.001)
     assert diary[-1] == "w stopped"
 
 
@@ -235,7 +282,7 @@ def test_cancelled_while_starting_stops_what_had_started() -> None:
         assert asyncio.all_tasks() == {asyncio.current_task()}
         return asyncio.get_running_loop().time()
 
-    assert run_virtual(scenario) == 1.0
+    assert run_virtual(scenario) == pytest.approx(1.002)
     assert diary == ["quick started", "slow stopped", "quick stopped"]
 
 

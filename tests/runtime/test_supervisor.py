@@ -14,6 +14,7 @@ from memspec_actors.runtime import (
     Crashed,
     Failed,
     Mailbox,
+    MailboxPolicy,
     Restarted,
     RestartPolicy,
     RuntimeEvent,
@@ -95,6 +96,29 @@ def test_every_kind_of_death_is_a_crash_and_is_survived(trigger: str, error: typ
     assert [type(event.error) for event in events if isinstance(event, Crashed)] == [error, error]
 
 
+def test_crash_fails_asks_that_wait_for_room_in_a_mailbox_full_of_tells() -> None:
+    """An ask that has not even entered the mailbox would sleep through the crash and the restart."""
+
+    class Busy(Fragile):
+        async def receive(self, message: str) -> str:
+            await super().receive(message)
+            await anyio.sleep(1000.0)
+            return message
+
+    async def scenario() -> float:
+        system = ActorSystem(stop_timeout_s=0.0)
+        ref = system.spawn("busy", Busy, mailbox=MailboxPolicy(1))
+        async with system:
+            ref.tell("child")
+            await anyio.sleep(0.5)
+            ref.tell("fills the mailbox")
+            with pytest.raises(ActorDied, match="'busy' crashed: KeyError"):
+                await ref.ask("waits for room", timeout_s=100.0)
+            return asyncio.get_running_loop().time()
+
+    assert run_virtual(scenario) == pytest.approx(1.0)
+
+
 def test_crash_ends_the_children_and_cleans_up() -> None:
     """A load begun by a dead incarnation would go on beside its successor's."""
     diary: list[str] = []
@@ -164,6 +188,8 @@ def test_limit_exceeded_stops_the_system_and_says_why() -> None:
             )
             with pytest.raises(ActorDied, match="'fragile' crashed"):
                 await waiting
+            with pytest.raises(ActorDied, match="'fragile' was not restarted after it crashed: ValueError"):
+                await ref.ask("x", timeout_s=None)
             await anyio.sleep(1.0)  # the system stops though nobody has left the block
             assert diary[-1] == "healthy stopped"
             with pytest.raises(ActorDied, match="'healthy' was stopped: actor 'fragile' crashed 3 times"):
@@ -188,6 +214,26 @@ def test_critical_actor_is_not_restarted() -> None:
             assert str(failure) == "actor 'decoder' crashed with ValueError('told to'); the system stops"
 
     run_virtual(scenario)
+
+
+def test_first_of_several_failures_is_the_one_that_counts() -> None:
+    """The reason for a stop would be overwritten by what broke because of it."""
+    events: list[RuntimeEvent] = []
+
+    async def scenario() -> SystemFailed | None:
+        system = ActorSystem(observer=events.append)
+        refs = [system.spawn(name, Fragile, critical=True) for name in ("one", "two")]
+        async with system:
+            for ref in refs:
+                ref.tell("crash")
+            await system.wait_failed()
+            await anyio.sleep(1.0)
+        return system.failure
+
+    for seed in range(10):
+        events.clear()
+        failure = run_virtual(scenario, seed=seed)
+        assert [event.error for event in events if isinstance(event, Failed)] == [failure]
 
 
 def test_start_up_error_is_raised_as_it_is_after_the_others_stopped() -> None:
