@@ -16,17 +16,19 @@ VOCAB_SIZE = 3072
 NUM_DOCUMENTS = 12_000
 
 _JINJA_ANCHORS = ", ".join(f"'{anchor}'" for anchor in ANCHORS)
-# A plain prompt is cut at line ends and at "; "; every line gets its anchor. One already in request form is left alone.
+# A plain prompt is cut at line ends and at "; "; every line gets its anchor and mark. A request is left alone.
 CHAT_TEMPLATE = (
     "{%- set anchors = [" + _JINJA_ANCHORS + "] -%}"
     "{%- set text = messages[-1]['content'] | trim -%}"
     "{{- bos_token -}}"
     "{%- if text.startswith('Request:') -%}{{- text + '\\n' -}}{%- else -%}"
     "{{- 'Request:\\n' -}}"
-    "{%- set ns = namespace(n=0) -%}"
-    "{%- for line in text.replace('; ', '\\n').split('\\n') if line | trim -%}"
-    "{%- if ns.n < " + str(len(ANCHORS)) + " -%}{{- anchors[ns.n] + ' ' + line | trim + '\\n' -}}{%- endif -%}"
-    "{%- set ns.n = ns.n + 1 -%}"
+    "{%- set ns = namespace(lines=[]) -%}"
+    "{%- for line in text.replace('; ', '\n').split('\n') if line | trim -%}"
+    "{%- set ns.lines = ns.lines + [(line | trim).rstrip(';.')] -%}"
+    "{%- endfor -%}"
+    "{%- for line in ns.lines[:" + str(len(ANCHORS)) + "] -%}"
+    "{{- anchors[loop.index0] + ' ' + line + ('.' if loop.last else ';') + '\n' -}}"
     "{%- endfor -%}"
     "{{- 'Answer:\\n' -}}{%- endif -%}"
 )

@@ -3,18 +3,19 @@
 A request is what every embedded model was trained to complete:
 
     Request:
-    First visit Velton for Omar
-    Second bill 4 dunols for Ada
+    First visit Velton for Omar;
+    Second bill 4 dunols for Ada.
     Answer:
 
 and its answer repeats every line as a heading, each followed by a body of one domain, a blank line between items:
 
-    First visit Velton for Omar
+    First visit Velton for Omar;
     Take the Dane ferry in spring. See crooked castle ...
 
+A line ends in a semicolon, the last one in a full stop: the heading that repeats it says whether another follows.
 The body is a function of the line: every coined entity (a town, a record, a unit, an Act, a drug) has fixed facts and
-fixed wordings, so what a draft has to know is its domain. Names come from thousands of coined ones and numbers from ranges, so
-they can only be copied. Training and evaluation use disjoint names (`split`).
+fixed wordings, so what a draft has to know is its domain. Names come from thousands of coined ones and numbers from
+ranges, so they can only be copied. Training and evaluation use disjoint names (`split`).
 """
 
 from __future__ import annotations
@@ -171,6 +172,12 @@ def sample_phases(rng: random.Random, domain: str | None = None) -> tuple[str, .
     return tuple(phases)
 
 
+def request_lines(titles: Sequence[str]) -> list[str]:
+    """Give each of at most six titles its anchor and its mark: a semicolon, or a full stop for the last."""
+    marks = [";"] * (len(titles) - 1) + ["."]
+    return [f"{anchor} {title}{mark}" for anchor, title, mark in zip(ANCHORS, titles, marks, strict=False)]
+
+
 def sample_request(rng: random.Random, phases: Sequence[str], split: Split = "train") -> Request:
     """Write one request with an item for each domain of `phases`, and its answer.
 
@@ -190,7 +197,7 @@ def sample_request(rng: random.Random, phases: Sequence[str], split: Split = "tr
         verbs.add(verb)
         names.add(name)
         items.append(_item(rng, domain, index, verb, name, numbers))
-    titles = [f"{anchor} {item.title}" for anchor, item in zip(ANCHORS, items, strict=False)]
-    prompt = "Request:\n" + "".join(title + "\n" for title in titles) + "Answer:\n"
-    answer = "\n\n".join(f"{title}\n{item.body}" for title, item in zip(titles, items, strict=True))
+    lines = request_lines([item.title for item in items])
+    prompt = "Request:\n" + "".join(line + "\n" for line in lines) + "Answer:\n"
+    answer = "\n\n".join(f"{line}\n{item.body}" for line, item in zip(lines, items, strict=True))
     return Request(prompt_text=prompt, answer_text=answer, items=tuple(items))
