@@ -14,6 +14,7 @@ from torch import Tensor
 
 from memspec_actors.models.architecture import DecoderShape
 from memspec_actors.models.cache import KvCache, RowBuffers
+from memspec_actors.models.projection import Projection
 from memspec_actors.models.runner import Cache
 
 __all__ = ["LayerWeights", "LeanRunner", "ModelWeights"]
@@ -21,28 +22,33 @@ __all__ = ["LayerWeights", "LeanRunner", "ModelWeights"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LayerWeights:
-    """One layer's weights, as (in, out) in whatever memory order; q|k|v and gate|up are side by side."""
+    """One layer's weights; q|k|v and gate|up are side by side."""
 
     input_norm: Tensor
-    qkv: Tensor
-    qkv_bias: Tensor | None
-    out: Tensor
-    out_bias: Tensor | None
+    qkv: Projection
+    out: Projection
     post_norm: Tensor
-    gate_up: Tensor
-    gate_up_bias: Tensor | None
-    down: Tensor
-    down_bias: Tensor | None
+    gate_up: Projection
+    down: Projection
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelWeights:
-    """All weights: the embedding is (V, D), the head (D, V), in whatever memory order."""
+    """All weights; the embedding is (V, D) in whatever memory order."""
 
     embedding: Tensor
     layers: tuple[LayerWeights, ...]
     norm: Tensor
-    head: Tensor
+    head: Projection
+
+    @property
+    def packed_nbytes(self) -> int:
+        """Bytes of the second copies that blocks of rows run on."""
+        maps = [
+            self.head,
+            *(map_ for layer in self.layers for map_ in (layer.qkv, layer.out, layer.gate_up, layer.down)),
+        ]
+        return sum(map_.packed.numel() * map_.packed.element_size() for map_ in maps if map_.packed is not None)
 
 
 class LeanRunner:
@@ -56,7 +62,7 @@ class LeanRunner:
         self.nbytes = nbytes
         self._weights = weights
         self._scale = shape.head_dim**-0.5
-        self._eps = torch.tensor(shape.rms_eps, dtype=dtype).view(1, 1, 1)
+        self._eps = torch.tensor(shape.rms_eps, dtype=dtype)
 
     def new_cache(self, max_tokens: int) -> KvCache:
         """Return an empty cache for about ``max_tokens`` tokens; it grows up to ``max_positions``."""
@@ -91,19 +97,17 @@ class LeanRunner:
         values = cache.kv[:, 1, :, :end].unbind(0)  # L of (Hkv, end, head_dim)
         for layer, slot, key, value in zip(weights.layers, slots, keys, values, strict=True):
             torch.mul(hidden, layer.input_norm, out=normed)
-            self._scaled_product(normed, layer.qkv, layer.qkv_bias, self._inverse_rms(vector), row.qkv)
+            layer.qkv.scaled_row(normed, self._inverse_rms(vector), row.qkv)
             self._attend_row(row, slot, key, value)
-            hidden.addmm_(row.attended_row, layer.out)
-            if layer.out_bias is not None:
-                hidden.add_(layer.out_bias)
+            layer.out.add_row_to(hidden, row.attended_row)
             torch.mul(hidden, layer.post_norm, out=normed)
-            self._scaled_product(normed, layer.gate_up, layer.gate_up_bias, self._inverse_rms(vector), row.gate_up)
-            hidden.addmm_(F.silu(row.gate, inplace=True).mul_(row.up), layer.down)
-            if layer.down_bias is not None:
-                hidden.add_(layer.down_bias)
+            layer.gate_up.scaled_row(normed, self._inverse_rms(vector), row.gate_up)
+            layer.down.add_row_to(hidden, F.silu(row.gate, inplace=True).mul_(row.up))
         cache.extend(end)
         torch.mul(hidden, weights.norm, out=normed)
-        return torch.addmm(row.nothing, normed, weights.head, beta=0, alpha=self._inverse_rms(vector))
+        logits = torch.empty(1, self.vocab_size)
+        weights.head.scaled_row(normed, self._inverse_rms(vector), logits)
+        return logits
 
     def _attend_row(self, row: RowBuffers, slot: Tensor, key: Tensor, value: Tensor) -> None:
         torch.index_select(row.qkv_heads, 1, row.swap_halves, out=row.swapped)
@@ -116,14 +120,6 @@ class LeanRunner:
         square_sum: float = torch.dot(vector, vector).item()
         return float((square_sum / self.shape.hidden_size + self.shape.rms_eps) ** -0.5)
 
-    @staticmethod
-    def _scaled_product(row: Tensor, weight: Tensor, bias: Tensor | None, scale: float, out: Tensor) -> None:
-        """Write ``scale * row @ weight + bias`` to ``out``."""
-        if bias is None:
-            torch.addmm(out, row, weight, beta=0, alpha=scale, out=out)
-        else:
-            torch.addmm(bias, row, weight, alpha=scale, out=out)
-
     def _block(self, ids: Tensor, cache: KvCache, last_only: bool) -> Tensor:
         """Run a block of tokens, each seeing the cache and those before it."""
         weights, shape, start, num = self._weights, self.shape, cache.length, len(ids)
@@ -132,8 +128,7 @@ class LeanRunner:
         cos, sin = cache.cos[start:end, None], cache.sin[start:end, None]  # (T, 1, head_dim)
         mask = _causal_mask(start, end, self.dtype) if start and num > 1 else None
         for index, layer in enumerate(weights.layers):
-            qkv = _linear(self._norm(hidden, layer.input_norm), layer.qkv, layer.qkv_bias)
-            heads = qkv.view(num, -1, shape.head_dim)
+            heads = layer.qkv(self._norm(hidden, layer.input_norm)).view(num, -1, shape.head_dim)
             turned = heads[:, : shape.num_heads + shape.num_kv_heads]
             turned = torch.addcmul(turned * cos, turned.roll(shape.head_dim // 2, -1), sin).transpose(0, 1)
             keys, values = cache.kv[index]
@@ -147,36 +142,21 @@ class LeanRunner:
                 is_causal=mask is None and num > 1,
                 enable_gqa=shape.num_heads != shape.num_kv_heads,
             )
-            hidden = _add_linear(
-                hidden, attended[0].transpose(0, 1).reshape(num, shape.q_size), layer.out, layer.out_bias
-            )
-            gate_up = _linear(self._norm(hidden, layer.post_norm), layer.gate_up, layer.gate_up_bias)
-            gate, up = gate_up.chunk(2, -1)
-            hidden = _add_linear(hidden, F.silu(gate, inplace=True).mul_(up), layer.down, layer.down_bias)
+            layer.out.add_to(hidden, attended[0].transpose(0, 1).reshape(num, shape.q_size))
+            gate, up = layer.gate_up(self._norm(hidden, layer.post_norm)).chunk(2, -1)
+            layer.down.add_to(hidden, F.silu(gate, inplace=True).mul_(up))
         cache.extend(end)
-        return torch.mm(self._norm(hidden[-1:] if last_only else hidden, weights.norm), weights.head)
+        return weights.head(self._norm(hidden[-1:] if last_only else hidden, weights.norm))
 
     def _norm(self, hidden: Tensor, weight: Tensor) -> Tensor:
         """Root-mean-square normalise (T, D)."""
         if self.dtype != torch.float32:
             return F.rms_norm(hidden, (self.shape.hidden_size,), weight, self.shape.rms_eps)
-        # x . x of each row as a batch of inner products: four kernels where rms_norm runs six.
-        mean_square = torch.baddbmm(
-            self._eps, hidden.unsqueeze(1), hidden.unsqueeze(2), alpha=1.0 / self.shape.hidden_size
-        )
-        return (hidden * mean_square.rsqrt_().view(-1, 1)).mul_(weight)
+        length = torch.linalg.vector_norm(hidden, dim=-1, keepdim=True)
+        root = torch.addcmul(self._eps, length, length, value=1.0 / self.shape.hidden_size).sqrt_()
+        return torch.div(hidden, root).mul_(weight)
 
 
 def _causal_mask(start: int, end: int, dtype: torch.dtype) -> Tensor:
     """Return (T, end), 0 where a token may look and minus infinity where not."""
     return torch.full((end - start, end), -torch.inf, dtype=dtype).triu_(start + 1)
-
-
-def _linear(rows: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-    return torch.mm(rows, weight) if bias is None else torch.addmm(bias, rows, weight)
-
-
-def _add_linear(hidden: Tensor, rows: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-    """Add ``rows @ weight + bias`` to ``hidden`` in place."""
-    hidden = hidden.addmm_(rows, weight)
-    return hidden if bias is None else hidden.add_(bias)

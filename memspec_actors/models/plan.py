@@ -16,6 +16,7 @@ from memspec_actors.models.architecture import DecoderShape, LayerNames
 from memspec_actors.models.checkpoint import FLOAT_DTYPES, Checkpoint, DtypeName
 from memspec_actors.models.header import ITEM_BYTES, TensorEntry
 from memspec_actors.models.lean import LayerWeights, LeanRunner, ModelWeights
+from memspec_actors.models.projection import Projection, pack
 from memspec_actors.models.runner import Runner
 
 __all__ = ["ALIGNMENT", "LoadPlan", "Segment"]
@@ -74,10 +75,11 @@ class LoadPlan:
     nbytes: int
     segments: tuple[Segment, ...]
     slots: dict[str, _Slot]  # by the name of the slot's first tensor
+    private: bool
 
     @classmethod
     def of(cls, checkpoint: Checkpoint, dtype: DtypeName, *, private: bool = False) -> "LoadPlan":
-        """Lay a checkpoint out. ``private`` memory is filled once, so it always gets the faster order."""
+        """Lay a checkpoint out. ``private`` memory is filled once and for all: it gets what is fastest to run."""
         run_dtype = checkpoint.run_dtype(dtype)
         stored = {entry.dtype for entry in checkpoint.weights().values()}
         staged = private or stored != {RUN_DTYPE_NAMES[run_dtype]}
@@ -90,6 +92,7 @@ class LoadPlan:
             nbytes=layout.nbytes,
             segments=tuple(segments),
             slots=layout.slots,
+            private=private,
         )
 
     @property
@@ -116,7 +119,8 @@ class LoadPlan:
             from memspec_actors.models.generic import TransformersRunner  # brings transformers in
 
             return TransformersRunner.bound(self.checkpoint, RUN_DTYPES[self.dtype], self._stored_tensors(view))
-        return LeanRunner(shape, RUN_DTYPES[self.dtype], self._weights(view, shape), nbytes=self.nbytes)
+        weights = self._weights(view, shape)
+        return LeanRunner(shape, RUN_DTYPES[self.dtype], weights, nbytes=self.nbytes + weights.packed_nbytes)
 
     def _stored_tensors(self, view: Tensor) -> dict[str, Tensor]:
         tensors = {}
@@ -126,40 +130,34 @@ class LoadPlan:
         return tensors
 
     def _weights(self, view: Tensor, shape: DecoderShape) -> ModelWeights:
-        dtype = RUN_DTYPES[self.dtype]
+        def get(name: str) -> Tensor:
+            return self._tensor(view, f"{name}.weight", RUN_DTYPES[self.dtype])
 
-        def get(name: str) -> Tensor:  # a vector, or a weight as (in, out) whatever its order in memory
-            return self._tensor(view, name, dtype)
+        def linear(name: str) -> Projection:
+            bias = self._tensor(view, f"{name}.bias", RUN_DTYPES[self.dtype]) if f"{name}.bias" in self.slots else None
+            projection = Projection(get(name), bias)
+            return pack(projection) if self.private else projection
 
-        def maybe(name: str, present: bool) -> Tensor | None:
-            return get(name) if present else None
-
-        layers = []
-        for index in range(shape.num_layers):
-            names = LayerNames(index)
-            layers.append(
-                LayerWeights(
-                    input_norm=get(f"{names['input_layernorm']}.weight"),
-                    qkv=get(f"{names['q_proj']}.weight"),
-                    qkv_bias=maybe(f"{names['q_proj']}.bias", shape.qkv_bias),
-                    out=get(f"{names['o_proj']}.weight"),
-                    out_bias=maybe(f"{names['o_proj']}.bias", shape.out_bias),
-                    post_norm=get(f"{names['post_attention_layernorm']}.weight"),
-                    gate_up=get(f"{names['gate_proj']}.weight"),
-                    gate_up_bias=maybe(f"{names['gate_proj']}.bias", shape.mlp_bias),
-                    down=get(f"{names['down_proj']}.weight"),
-                    down_bias=maybe(f"{names['down_proj']}.bias", shape.mlp_bias),
-                )
+        layers = tuple(
+            LayerWeights(
+                input_norm=get(names["input_layernorm"]),
+                qkv=linear(names["q_proj"]),
+                out=linear(names["o_proj"]),
+                post_norm=get(names["post_attention_layernorm"]),
+                gate_up=linear(names["gate_proj"]),
+                down=linear(names["down_proj"]),
             )
-        embedding = get("model.embed_tokens.weight")
+            for names in map(LayerNames, range(shape.num_layers))
+        )
         return ModelWeights(
-            embedding=embedding.t(),
-            layers=tuple(layers),
-            norm=get("model.norm.weight"),
-            head=embedding if shape.tied else get("lm_head.weight"),
+            embedding=get("model.embed_tokens").t(),
+            layers=layers,
+            norm=get("model.norm"),
+            head=linear("model.embed_tokens" if shape.tied else "lm_head"),
         )
 
     def _tensor(self, view: Tensor, name: str, dtype: torch.dtype) -> Tensor:
+        """Return a vector, or a weight as (in, out) whatever its order in memory."""
         slot = self.slots[name]
         size = slot.rows * slot.columns * dtype.itemsize
         flat = view[slot.offset : slot.offset + size].view(dtype)
