@@ -353,7 +353,7 @@ class World:
         assert all(offset % ALIGNMENT == 0 and 0 <= offset <= plant.budget - nbytes for offset, nbytes in ranges)
         assert all(a + n <= b for (a, n), (b, _) in itertools.pairwise(ranges)), "two artefacts overlap"
         assert self.held_bytes() <= plant.budget
-        assert snapshot.resident_bytes == self.held_bytes(loaded=True)
+        assert snapshot.resident_bytes == self.held_bytes(loaded=True), "the wrong bytes count as loaded"
         assert snapshot.resident_bytes + snapshot.reserved_bytes == self.held_bytes(), "bytes are lost or made up"
         assert sorted(snapshot.resident + snapshot.loading + snapshot.revoked) == sorted(d.name for d in self.held)
         assert snapshot.resident == tuple(d.name for d in self.announced.resident), "a change was not announced"
@@ -364,7 +364,8 @@ class World:
         assert (counts.useful, counts.wasted) == (len(self.used), self.num_freed_unused)
         if timed:
             unavailable = tuple(name for name in plant.names if self.until[name] > self.now)
-            assert snapshot.unavailable == self.announced.unavailable == unavailable or self.announced.epoch == 0
+            assert self.announced.unavailable == unavailable, "a failure was not announced"
+            assert snapshot.unavailable == unavailable
 
     # --- one random step, and the end of all unrest -------------------------------------------------------------------
 
@@ -443,7 +444,7 @@ def random_outcome(rng: random.Random) -> str:
     return rng.choice(["finished", "finished", "finished", "failed", "cancelled", "cancelled"])
 
 
-def live(seed: int, residency_type: type[Residency] = Residency, num_steps: int = 60) -> World:
+def live(seed: int, residency_type: type[Residency] = Residency, num_steps: int = 50) -> World:
     """Run one world through its life: unrest, then rest, with every check on the way."""
     rng = random.Random(seed)
     plant = uniform_plant(rng) if seed % 2 else mixed_plant(rng)
@@ -482,7 +483,7 @@ def test_the_interleavings_reach_every_state_and_end() -> None:
             seen.add(f"{slot.state.name}-FREED")
             return super()._free(slot)
 
-    for seed in range(400):
+    for seed in range(150):
         live(seed, Watched)
     assert {
         *("ABSENT-LOADING", "LOADING-CANCELLING", "WARMING-DISCARDED", "DISCARDED-WARMING", "RESIDENT-REVOKED"),
@@ -505,7 +506,7 @@ class FreesOnAnyAck(Residency):
     """Takes the acknowledgement of an old epoch for one of the newest."""
 
     def on_ack(self, epoch: int, active: ResidentDraft | None, now: float) -> list[Instruction]:
-        return super().on_ack(self._epoch if epoch else 0, active, now)
+        return super().on_ack(self._epoch if 0 < epoch <= self._epoch else epoch, active, now)
 
 
 class EvictsTheActive(Residency):
@@ -557,35 +558,45 @@ class ForgetsToAnnounce(Residency):
 
 
 class NeverRetries(Residency):
-    """Does not look again when an acknowledgement has made room."""
+    """Starts loads when a ranking comes, but not when room has become free."""
 
-    def on_ack(self, epoch: int, active: ResidentDraft | None, now: float) -> list[Instruction]:
-        settle, self._settle = self._settle, lambda now: []  # type: ignore[method-assign]
-        try:
-            return super().on_ack(epoch, active, now)
-        finally:
-            self._settle = settle  # type: ignore[method-assign]
+    _hears_ranking = False
+
+    def on_ranking(self, order: Sequence[str], scores: Sequence[float], now: float) -> list[Instruction]:
+        self._hears_ranking = True
+        instructions = super().on_ranking(order, scores, now)
+        self._hears_ranking = False
+        return instructions
+
+    def _start(self, prefetch: Sequence[str]) -> list[Instruction]:
+        return super()._start(prefetch) if self._hears_ranking else []
 
 
 @pytest.mark.parametrize(
-    "fault",
+    ("fault", "breach"),
     [
-        FreesAtOnce,
-        FreesOnAnyAck,
-        EvictsTheActive,
-        BelievesStaleMessages,
-        LeaksFailedLoads,
-        OrphansLateFinishes,
-        DiscardsWhileWarming,
-        ForgetsToAnnounce,
-        NeverRetries,
+        (FreesAtOnce, "freed while the Decoder may use it"),
+        (FreesOnAnyAck, "freed while the Decoder may use it"),
+        (EvictsTheActive, "the active draft was revoked"),
+        (BelievesStaleMessages, "a stale message must be ignored"),
+        (LeaksFailedLoads, "bytes are lost or made up"),
+        (OrphansLateFinishes, "the wrong bytes count as loaded"),
+        (DiscardsWhileWarming, "freed while it is written or warmed"),
+        (ForgetsToAnnounce, "a failure was not announced"),
+        (NeverRetries, "never became resident"),
     ],
 )
-def test_the_books_catch_a_faulty_state_machine(fault: type[Residency]) -> None:
+def test_the_books_catch_a_faulty_state_machine(fault: type[Residency], breach: str) -> None:
     """If a broken state machine passes, the interleavings above prove nothing."""
-    with pytest.raises((AssertionError, KeyError)):
-        for seed in range(300):
-            live(seed, fault)
+    assert any(breach in breach_of(seed, fault) for seed in range(300))
+
+
+def breach_of(seed: int, fault: type[Residency]) -> str:
+    try:
+        live(seed, fault)
+    except (AssertionError, KeyError) as error:
+        return str(error)
+    return ""
 
 
 class ResidencyMachine(RuleBasedStateMachine):
