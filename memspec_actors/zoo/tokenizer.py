@@ -25,10 +25,10 @@ CHAT_TEMPLATE = (
     "{{- 'Request:\\n' -}}"
     "{%- set ns = namespace(lines=[]) -%}"
     "{%- for line in text.replace('; ', '\n').split('\n') if line | trim -%}"
-    "{%- set ns.lines = ns.lines + [(line | trim).rstrip(';.')] -%}"
+    "{%- set ns.lines = ns.lines + [(line | trim).rstrip(';.?')] -%}"
     "{%- endfor -%}"
     "{%- for line in ns.lines[:" + str(len(ANCHORS)) + "] -%}"
-    "{{- anchors[loop.index0] + ' ' + line + ('.' if loop.last else ';') + '\n' -}}"
+    "{{- anchors[loop.index0] + ' ' + line + ('?' if loop.last else ';') + '\n' -}}"
     "{%- endfor -%}"
     "{{- 'Answer:\\n' -}}{%- endif -%}"
 )

@@ -4,7 +4,7 @@ A request is what every embedded model was trained to complete:
 
     Request:
     First visit Velton for Omar;
-    Second bill 4 dunols for Ada.
+    Second bill 4 dunols for Ada?
     Answer:
 
 and its answer repeats every line as a heading, each followed by a body of one domain, a blank line between items:
@@ -12,7 +12,8 @@ and its answer repeats every line as a heading, each followed by a body of one d
     First visit Velton for Omar;
     Take the Dane ferry in spring. See crooked castle ...
 
-A line ends in a semicolon, the last one in a full stop: the heading that repeats it says whether another follows.
+A line ends in a semicolon, the last one in a question mark, which its heading turns into an exclamation mark: once there is
+one, the answer ends with that item. No other text of the world holds either mark.
 The body is a function of the line: every coined entity (a town, a record, a unit, an Act, a drug) has fixed facts and
 fixed wordings, so what a draft has to know is its domain. Names come from thousands of coined ones and numbers from
 ranges, so they can only be copied. Training and evaluation use disjoint names (`split`).
@@ -173,9 +174,14 @@ def sample_phases(rng: random.Random, domain: str | None = None) -> tuple[str, .
 
 
 def request_lines(titles: Sequence[str]) -> list[str]:
-    """Give each of at most six titles its anchor and its mark: a semicolon, or a full stop for the last."""
-    marks = [";"] * (len(titles) - 1) + ["."]
+    """Give each of at most six titles its anchor and its mark: a semicolon, or a question mark for the last."""
+    marks = [";"] * (len(titles) - 1) + ["?"]
     return [f"{anchor} {title}{mark}" for anchor, title, mark in zip(ANCHORS, titles, marks, strict=False)]
+
+
+def heading(line: str) -> str:
+    """Give the heading that answers a request line."""
+    return line.replace("?", "!")
 
 
 def sample_request(rng: random.Random, phases: Sequence[str], split: Split = "train") -> Request:
@@ -199,5 +205,5 @@ def sample_request(rng: random.Random, phases: Sequence[str], split: Split = "tr
         items.append(_item(rng, domain, index, verb, name, numbers))
     lines = request_lines([item.title for item in items])
     prompt = "Request:\n" + "".join(line + "\n" for line in lines) + "Answer:\n"
-    answer = "\n\n".join(f"{line}\n{item.body}" for line, item in zip(lines, items, strict=True))
+    answer = "\n\n".join(f"{heading(line)}\n{item.body}" for line, item in zip(lines, items, strict=True))
     return Request(prompt_text=prompt, answer_text=answer, items=tuple(items))
