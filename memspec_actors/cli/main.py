@@ -1,5 +1,7 @@
 """The way in and the way out: exit codes, and one line on standard error for everything that went wrong."""
 
+import atexit
+import gc
 import os
 import sys
 import traceback
@@ -24,6 +26,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     0 is success, 1 failure, 2 bad use or input, 130 an interrupt. MEMSPEC_DEBUG=1 or ``--debug`` shows tracebacks.
     """
+    atexit.register(gc.freeze)  # or the interpreter looks at all of torch's objects once more: it exits 3 times later
     try:
         code = app(arguments, prog_name="memspec", standalone_mode=False)
         sys.stdout.flush()
