@@ -14,7 +14,7 @@ from memspec_actors.errors import ConfigError
 from memspec_actors.protocols.events import Event, IntervalFinished, Iteration
 from memspec_actors.telemetry.append_file import AppendFile
 
-__all__ = ["DEBUG_EVENTS", "Clock", "EventLog"]
+__all__ = ["DEBUG_EVENTS", "Clock", "EventLog", "system_clock"]
 
 #: What level "info" leaves out. Everything else is written per request or per scheduling point.
 DEBUG_EVENTS: frozenset[type[Event]] = frozenset({Iteration, IntervalFinished})
@@ -76,6 +76,7 @@ class EventLog:
 
     @property
     def records(self) -> int:
+        """Count the records written so far; the next one has ``seq`` one higher."""
         return self._stamp.seq
 
     def write(self, event: Event) -> None:
