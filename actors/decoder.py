@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from time import perf_counter
-from typing import assert_never
+from typing import NamedTuple, assert_never
 
 import anyio
 
@@ -36,7 +36,7 @@ from memspec_actors.protocols.messages import (
 )
 from memspec_actors.protocols.requests import GenerationRequest
 from memspec_actors.protocols.results import FinishReason, TextChunk
-from memspec_actors.runtime import Actor, ActorRef, Mailbox, Workers
+from memspec_actors.runtime import Actor, ActorRef, Mailbox, Workers, current_trace_id, new_trace_id, tracing
 from memspec_actors.scheduling.pick import desired, pick_draft
 from memspec_actors.scheduling.rankers import Policy
 from memspec_actors.telemetry.account import RequestAccount
@@ -76,6 +76,14 @@ class DecoderSetup:
     log: EventLog
 
 
+class _Waiting(NamedTuple):
+    """A request whose turn has not come."""
+
+    generate: Generate
+    recorder: RequestRecorder
+    trace_id: str
+
+
 @dataclass(slots=True)
 class _Run:
     """The request being decoded."""
@@ -109,7 +117,7 @@ class Decoder(Actor[DecoderMessage]):
     def __init__(self, setup: DecoderSetup, peers: DecoderPeers) -> None:
         self._setup = setup
         self._peers = peers
-        self._waiting: deque[tuple[Generate, RequestRecorder]] = deque()
+        self._waiting: deque[_Waiting] = deque()
         self._run: _Run | None = None
         self._announced = ResidencyAnnounced(epoch=0, resident=(), unavailable=())
         self._acknowledged = 0
@@ -122,11 +130,13 @@ class Decoder(Actor[DecoderMessage]):
         try:
             while not inbox.closed:
                 if not self._waiting and (envelope := await inbox.receive()) is not None:
-                    self._note(envelope.message)
-                self._read(inbox)
+                    await self.handle(envelope)
+                await self._read(inbox)
                 self._settle_draft()
                 if self._waiting:
-                    await self._decode(*self._waiting.popleft(), inbox)
+                    generate, recorder, trace_id = self._waiting.popleft()
+                    with tracing(trace_id):
+                        await self._decode(generate, recorder, inbox)
         except Exception as error:
             self._fail_all(ActorDied(f"actor {self.name!r} crashed: {error!r}"))
             raise
@@ -136,15 +146,16 @@ class Decoder(Actor[DecoderMessage]):
 
     # --- messages -----------------------------------------------------------------------------------------------------
 
-    def _read(self, inbox: Mailbox[DecoderMessage]) -> None:
+    async def _read(self, inbox: Mailbox[DecoderMessage]) -> None:
         """Take everything that has arrived, without waiting."""
         while (envelope := inbox.receive_nowait()) is not None:
-            self._note(envelope.message)
+            await self.handle(envelope)
 
-    def _note(self, message: DecoderMessage) -> None:
+    async def receive(self, message: DecoderMessage) -> None:
         match message:
             case Generate():
-                self._waiting.append((message, RequestRecorder(self.name, self._setup.log, self._account(message))))
+                recorder = RequestRecorder(self.name, self._setup.log, self._account(message))
+                self._waiting.append(_Waiting(message, recorder, current_trace_id() or new_trace_id()))
             case Cancel(request_id=request_id):
                 self._cancel(request_id)
             case DraftRanking():
@@ -172,10 +183,10 @@ class Decoder(Actor[DecoderMessage]):
     def _cancel(self, request_id: str) -> None:
         if self._run is not None and self._run.id == request_id:
             self._run.cancelled = True
-        for generate, recorder in list(self._waiting):
-            if generate.request.request_id == request_id:
-                self._waiting.remove((generate, recorder))
-                generate.sink.finish(recorder.finished(text="", token_ids=(), reason="cancelled"))
+        for waiting in list(self._waiting):
+            if waiting.generate.request.request_id == request_id:
+                self._waiting.remove(waiting)
+                waiting.generate.sink.finish(waiting.recorder.finished(text="", token_ids=(), reason="cancelled"))
 
     # --- residency ----------------------------------------------------------------------------------------------------
 
@@ -261,7 +272,7 @@ class Decoder(Actor[DecoderMessage]):
 
     async def _boundary(self, run: _Run, inbox: Mailbox[DecoderMessage]) -> float:
         """Stand between two iterations: read, schedule if an interval has ended, pick. Return the time waited in us."""
-        self._read(inbox)
+        await self._read(inbox)
         if run.iteration and run.iteration % self._setup.schedule.interval == 0:
             run.recorder.interval_finished(run.interval)
             run.interval += 1
@@ -293,7 +304,7 @@ class Decoder(Actor[DecoderMessage]):
                 envelope = await inbox.receive()
                 if envelope is None:
                     break
-                self._note(envelope.message)
+                await self.handle(envelope)
         return (perf_counter() - started) * 1e6
 
     # --- what others learn --------------------------------------------------------------------------------------------
@@ -345,9 +356,8 @@ class Decoder(Actor[DecoderMessage]):
     def _fail_all(self, error: Exception) -> None:
         """Resolve everyone who waits on this Decoder."""
         run, self._run = self._run, None
-        if run is not None:
-            self._waiting.appendleft((run.generate, run.recorder))
-        while self._waiting:
-            generate, recorder = self._waiting.popleft()
-            recorder.failed(error)
-            generate.sink.fail(error)
+        ended = [run] if run is not None else []
+        for each in (*ended, *self._waiting):
+            each.recorder.failed(error)
+            each.generate.sink.fail(error)
+        self._waiting.clear()

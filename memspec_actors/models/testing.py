@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from memspec_actors.models.cache import checked_truncation
+from memspec_actors.models.runner import Cache
 
 __all__ = ["ToyCache", "ToyRunner"]
 
@@ -61,8 +62,9 @@ class ToyRunner:
     def new_cache(self, max_tokens: int) -> ToyCache:
         return ToyCache()
 
-    def forward(self, ids: Tensor | Sequence[int], cache: ToyCache, last_only: bool = False) -> Tensor:
+    def forward(self, ids: Tensor | Sequence[int], cache: Cache, last_only: bool = False) -> Tensor:
         """Append T tokens and return logits (T, V), or (1, V) of the last one only."""
+        assert isinstance(cache, ToyCache), "a cache of another runner"
         assert self.alive, "a draft was used after its memory was freed"
         rows = []
         for token in ids.tolist() if isinstance(ids, Tensor) else ids:

@@ -139,7 +139,7 @@ class FragileCounters(SpeculationCounters):
         super().__init__()
         self._rng, self._faults = rng, faults
 
-    def add_report(self, report: object) -> None:  # type: ignore[override]
+    def add_report(self, report: object) -> None:
         if self._rng.random() < self._faults.statistics_crash:
             raise RuntimeError("the statistics have a bug")
 
@@ -228,7 +228,9 @@ class World:
             ),
         )
 
-    def request(self, index: int, policy: str = "memspec", max_new_tokens: int = 40, temperature: float = 0.0) -> TextStream:
+    def request(
+        self, index: int, policy: str = "memspec", max_new_tokens: int = 40, temperature: float = 0.0
+    ) -> TextStream:
         request = GenerationRequest(
             request_id=f"r{index}",
             prompt_ids=(*PROMPT, index % 17),

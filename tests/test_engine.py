@@ -1,0 +1,275 @@
+"""The main job on the embedded models, through the public library."""
+
+import asyncio
+import random
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+import torch
+from msgspec.structs import replace
+
+from memspec_actors import Config, MemSpec, SamplingParams
+from memspec_actors.config import DraftConfig, EventsConfig, ScheduleConfig, StorageConfig
+from memspec_actors.errors import CheckpointError, ConfigError, EngineClosed, IncompatibleDraft, InvalidRequest
+from memspec_actors.protocols import events
+from memspec_actors.telemetry.reader import read_events
+from memspec_actors.zoo import path as zoo_path
+from memspec_actors.zoo.world import DOMAINS, sample_phases, sample_request
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+def zoo_prompt(*phases: str, seed: int = 1) -> str:
+    return sample_request(random.Random(f"eval:{seed}"), phases, split="eval").prompt_text
+
+
+MIXED = zoo_prompt("medical", "code", "law", "math")
+
+
+def with_events(path: Path, **schedule: object) -> Config:
+    return Config(events=EventsConfig(path=str(path)), schedule=ScheduleConfig(**schedule))  # type: ignore[arg-type]
+
+
+@asynccontextmanager
+async def heartbeat() -> AsyncIterator[list[float]]:
+    """Collect the gaps between the beats of a 1 ms heart on this event loop."""
+    gaps: list[float] = []
+
+    async def beat() -> None:
+        last = time.perf_counter()
+        while True:
+            await asyncio.sleep(0.001)
+            now = time.perf_counter()
+            gaps.append(now - last)
+            last = now
+
+    task = asyncio.create_task(beat())
+    try:
+        yield gaps
+    finally:
+        task.cancel()
+
+
+async def test_greedy_text_equals_transformers_under_every_policy() -> None:
+    """Invariant 5 on real models: speculation must not change a single token."""
+    transformers = pytest.importorskip("transformers")
+    model = transformers.AutoModelForCausalLM.from_pretrained(zoo_path("target"), dtype=torch.float32)
+    rng = random.Random("eval:identity")
+    prompts: list[str] = [sample_request(rng, sample_phases(rng), split="eval").prompt_text for _ in range(6)]
+    prompts += ["Who wrote the Odyssey?", "def fib(n):\n    ", "Ünïcödé ≠ ASCII; 日本語 🙂"]
+    async with MemSpec.open() as engine:
+        for prompt in prompts:
+            ids = engine.encode(prompt)
+            inputs = torch.tensor([ids])
+            output = model.generate(
+                inputs, attention_mask=torch.ones_like(inputs), max_new_tokens=64, do_sample=False,
+                eos_token_id=list(engine.end_ids),
+            )  # fmt: skip
+            expected = tuple(output[0, len(ids) :].tolist())
+            for policy in ("target-only", "general-static", "static:law", "memspec"):
+                result = await engine.generate(prompt, max_new_tokens=64, policy=policy)
+                assert result.token_ids == expected, f"{policy} on {prompt!r}"
+                assert result.finish_reason == ("stop" if expected[-1] in engine.end_ids else "length")
+
+
+async def test_an_answer_that_changes_domain_makes_drafts_come_and_go(tmp_path: Path) -> None:
+    """The product's claim: predictions, prefetches, evictions and switches, and no wait for any of them."""
+    path = tmp_path / "events.jsonl"
+    async with MemSpec.open(with_events(path)) as engine:
+        result = await engine.generate(MIXED, max_new_tokens=256)
+    records = list(read_events(path))
+    kinds = {type(record) for record in records}
+    assert {
+        events.SystemStarted, events.RequestAccepted, events.PredictionMade, events.RankingApplied,
+        events.DraftLoadStarted, events.DraftLoadFinished, events.ResidencyAnnouncedEvent, events.DraftActivatedEvent,
+        events.DraftRevoked, events.DraftEvicted, events.Iteration, events.IntervalFinished, events.RequestFinished,
+        events.SystemStopped,
+    } <= kinds  # fmt: skip
+    assert result.scheduling.switches >= 2
+    iterations = [record for record in records if isinstance(record, events.Iteration)]
+    assert all(record.waited_for is None for record in iterations)
+    announced = {r.epoch: r.resident for r in records if isinstance(r, events.ResidencyAnnouncedEvent)}
+    assert all(record.draft is None or record.draft in announced[record.epoch] for record in iterations)
+    assert all(len(resident) <= 2 for resident in announced.values())
+    assert [record.seq for record in records if isinstance(record, events.Event)] == list(range(1, len(records) + 1))
+
+
+async def test_the_result_adds_up() -> None:
+    """Behaviour 24 on a real run, through every field that the JSON carries."""
+    async with MemSpec.open() as engine:
+        stream = engine.stream(MIXED, max_new_tokens=200)
+        chunks = [chunk async for chunk in stream]
+        result = stream.result
+        statistics = await engine.statistics()
+    assert "".join(chunk.text for chunk in chunks) == result.text
+    assert tuple(token for chunk in chunks for token in chunk.token_ids) == result.token_ids
+    spec = result.metrics.speculative_decoding
+    assert sum(spec.acceptance_histogram) == spec.num_accepted_draft_tokens <= spec.num_draft_tokens
+    assert spec.mean_acceptance_length == pytest.approx(1 + spec.num_accepted_draft_tokens / spec.num_spec_steps)
+    drafts = result.scheduling.drafts
+    plain_steps = sum(chunk.drafted == 0 for chunk in chunks)  # the prompt's encoding among them
+    assert sum(figures.tokens for figures in drafts.values()) + plain_steps == len(result.token_ids)
+    assert sum(figures.iterations for figures in drafts.values()) == spec.num_spec_steps
+    share = result.scheduling.share
+    assert share.desired + share.fallback + share.prediction + share.catch_up + share.target_only == pytest.approx(1)
+    assert result.usage.completion_tokens == len(result.token_ids)
+    assert statistics.speculative_decoding == spec
+    assert result.lossless
+
+
+@pytest.mark.parametrize("accept", ["match", "rejection"])
+async def test_sampling_follows_the_targets_distribution(accept: str) -> None:
+    """Lossless in distribution through the whole engine: the second token, over many seeds, against its exact law."""
+    stats = pytest.importorskip("scipy.stats")
+    from memspec_actors.models.checkpoint import Checkpoint
+    from memspec_actors.models.runner import open_runner
+
+    runner = open_runner(Checkpoint.open(zoo_path("target")), dtype="float32")
+    sampling = SamplingParams(temperature=2.0, top_k=4)
+    num = 400
+    async with MemSpec.open() as engine:
+        ids = engine.encode("visit the harbour")
+        texts = [
+            (
+                await engine.generate(
+                    ids, max_new_tokens=3, sampling=replace(sampling, seed=seed), policy="static:law", accept=accept
+                )
+            ).token_ids
+            for seed in range(num)
+        ]
+    expected: dict[tuple[int, ...], float] = {}
+    logits = runner.forward(ids, runner.new_cache(64), last_only=True)[0]
+    for p1, first in zip(*_top(logits), strict=True):
+        logits2 = runner.forward([*ids, first], runner.new_cache(64), last_only=True)[0]
+        for p2, second in zip(*_top(logits2), strict=True):
+            expected[first, second] = p1 * p2
+    observed = [sum(text[:2] == pair for text in texts) for pair in expected]
+    assert sum(observed) == num, "a token outside the filter was drawn"
+    kept = [(o, num * p) for o, p in zip(observed, expected.values(), strict=True) if num * p >= 5]
+    rest = (num - sum(o for o, _ in kept), num - sum(e for _, e in kept))
+    cells = [*kept, rest] if rest[1] >= 1 else kept
+    scale = sum(o for o, _ in cells) / sum(e for _, e in cells)
+    assert stats.chisquare([o for o, _ in cells], [e * scale for _, e in cells]).pvalue > 1e-5
+
+
+def _top(logits: torch.Tensor) -> tuple[list[float], list[int]]:
+    """Temperature 2, then the four likeliest: their probabilities and ids."""
+    best = (logits.double() / 2.0).topk(4)
+    return best.values.softmax(-1).tolist(), best.indices.tolist()
+
+
+async def test_the_event_loop_never_blocks() -> None:
+    """Behaviour 19: a server on this loop would miss its deadlines. (Loads are throttled so that they take long.)"""
+    config = Config(storage=StorageConfig(bandwidth="20MB/s"))
+    async with MemSpec.open(config) as engine, heartbeat() as gaps:
+        await engine.generate(MIXED, max_new_tokens=120)
+    assert len(gaps) > 20
+    late = sorted(gaps)[-1 - len(gaps) // 100]  # the machine itself may hold one beat in a hundred up
+    assert late < 0.05, f"the loop stood still for {late * 1e3:.0f} ms"
+
+
+async def test_a_missing_draft_file_costs_only_that_draft(tmp_path: Path) -> None:
+    """Behaviour 16: the file vanishes after it was checked; the text is the same and the log names the file."""
+    import shutil
+
+    copy = tmp_path / "law"
+    shutil.copytree(zoo_path("law"), copy)
+    log = tmp_path / "events.jsonl"
+    drafts = (DraftConfig(name="general"), DraftConfig(name="law", model=str(copy)))
+    config = replace(with_events(log), drafts=drafts)
+    async with MemSpec.open(config) as engine:
+        (copy / "model.safetensors").unlink()
+        with_failure = await engine.generate(MIXED, max_new_tokens=60, policy="static:law")
+        reference = await engine.generate(MIXED, max_new_tokens=60, policy="target-only")
+        snapshot = engine.residency()
+    assert with_failure.token_ids == reference.token_ids
+    assert with_failure.scheduling.share.target_only == 1
+    assert snapshot.unavailable == ("law",)
+    assert snapshot.resident_bytes == snapshot.reserved_bytes == 0
+    failures = [record for record in read_events(log) if isinstance(record, events.DraftLoadFailed)]
+    assert failures and all(str(copy / "model.safetensors") in failure.error for failure in failures)
+
+
+async def test_bad_input_is_refused_by_name(tmp_path: Path) -> None:
+    """A user must learn what to put right, before anything is loaded or generated."""
+    with pytest.raises(CheckpointError, match="nowhere"):
+        async with MemSpec.open(Config(drafts=(DraftConfig(name="law", model=str(tmp_path / "nowhere")),))):
+            pass
+    with pytest.raises(ConfigError, match="general-static"):
+        async with MemSpec.open(Config(schedule=ScheduleConfig(policy="general-statc"))):
+            pass
+    async with MemSpec.open() as engine:
+        for prompt in ("", ()):
+            with pytest.raises(InvalidRequest):
+                engine.stream(prompt, raw=True)
+        with pytest.raises(InvalidRequest, match="context"):
+            engine.stream([5] * 5000)
+        with pytest.raises(InvalidRequest, match="max_new_tokens"):
+            engine.stream("hello", max_new_tokens=0)
+        with pytest.raises(InvalidRequest, match="ids outside"):
+            engine.stream([10**9])
+        with pytest.raises(InvalidRequest, match="exact"):
+            engine.stream("hello", sampling=SamplingParams(temperature=1.0), accept="exact")
+        with pytest.raises(ConfigError, match="static:law"):
+            engine.stream("hello", policy="static:lwa")
+    with pytest.raises(EngineClosed):
+        engine.stream("hello")
+
+
+async def test_a_draft_with_another_tokenizer_is_refused(tmp_path: Path) -> None:
+    """Behaviour 12: same size, other meaning of the ids: silently, acceptance would be near zero."""
+    import json
+    import shutil
+
+    copy = tmp_path / "law"
+    shutil.copytree(zoo_path("law"), copy)
+    path = copy / "tokenizer.json"
+    tokenizer = json.loads(path.read_text())
+    vocab = tokenizer["model"]["vocab"]
+    a, b = [token for token, index in vocab.items() if index in (300, 301)]
+    vocab[a], vocab[b] = vocab[b], vocab[a]
+    path.write_text(json.dumps(tokenizer))
+    with pytest.raises(IncompatibleDraft, match=r"draft 'law'.*id 300"):
+        async with MemSpec.open(Config(drafts=(DraftConfig(name="law", model=str(copy)),), schedule=STATIC_LAW)):
+            pass
+
+
+STATIC_LAW = ScheduleConfig(policy="static:law")
+
+
+async def test_closing_the_engine_ends_every_stream_and_task() -> None:
+    """Behaviour 18: a stream left open would hang for ever."""
+    before = asyncio.all_tasks()
+    errors: list[Exception] = []
+
+    async def read(engine: MemSpec) -> None:
+        try:
+            await engine.generate(MIXED, max_new_tokens=500, sampling=SamplingParams(ignore_eos=True))
+        except EngineClosed as error:
+            errors.append(error)
+
+    async with MemSpec.open() as engine:
+        tasks = [asyncio.create_task(read(engine)) for _ in range(3)]
+        await asyncio.sleep(0.2)
+    await asyncio.gather(*tasks)
+    assert len(errors) == 3
+    assert asyncio.all_tasks() == before
+
+
+async def test_five_requests_naming_five_drafts_all_finish() -> None:
+    """Behaviour 14: with room for two, nobody starves."""
+    async with MemSpec.open() as engine:
+        requests = [engine.generate(MIXED, max_new_tokens=40, policy=f"static:{name}") for name in DOMAINS]
+        results = await asyncio.gather(*requests)
+    assert len({result.token_ids for result in results}) == 1
+    for name, result in zip(DOMAINS, results, strict=True):
+        assert set(result.scheduling.drafts) <= {name}
+        assert result.scheduling.drafts[name].iterations > 0
