@@ -12,11 +12,11 @@ and its answer repeats every line as a heading, each followed by a body of one d
     First visit Velton for Omar;
     Take the Dane ferry in spring. See crooked castle ...
 
-A line ends in a semicolon, the last one in a question mark, which its heading turns into an exclamation mark: once there is
-one, the answer ends with that item. No other text of the world holds either mark.
-The body is a function of the line: every coined entity (a town, a record, a unit, an Act, a drug) has fixed facts and
-fixed wordings, so what a draft has to know is its domain. Names come from thousands of coined ones and numbers from
-ranges, so they can only be copied. Training and evaluation use disjoint names (`split`).
+A line ends in a semicolon, the last one in a question mark, which its heading turns into an exclamation mark: once
+there is one, the answer ends with that item. No body of the world holds the latter two. The body is a function of the
+line: every coined entity (a town, a record, a unit, an Act, a drug) has fixed facts and fixed wordings, so what a
+draft has to know is its domain. Names come from thousands of coined ones and numbers from ranges, so they can only be
+copied. Training and evaluation use disjoint names (`split`).
 """
 
 from __future__ import annotations

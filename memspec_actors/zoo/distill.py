@@ -1,0 +1,57 @@
+"""Let the target answer training requests, so that drafts learn what it says rather than what is true."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import msgspec
+from tokenizers import Tokenizer
+
+from memspec_actors.zoo.batches import Document
+from memspec_actors.zoo.generation import greedy
+from memspec_actors.zoo.network import Network
+from memspec_actors.zoo.tokenizer import BOS
+from memspec_actors.zoo.world import DOMAINS, sample_request
+
+CHUNK = 48
+MAX_NEW_TOKENS = 240
+
+Answers = Mapping[str, tuple[Document, ...]]
+
+
+def target_answers(
+    target: Network,
+    tokenizer: Tokenizer,
+    num_requests: int,
+    *,
+    seed: str = "train:answers",
+    on_chunk: Callable[[int], None] = lambda num_tokens: None,
+) -> Answers:
+    """Give, by domain, the target's greedy answers to `num_requests` one- and two-item requests of each domain."""
+    answers: dict[str, tuple[Document, ...]] = {}
+    for domain in DOMAINS:
+        rng = random.Random(f"{seed}:{domain}")
+        requests = [sample_request(rng, (domain,) * (1 + (i % 4 == 0))) for i in range(num_requests)]
+        prompts = sorted((tokenizer.encode(BOS + request.prompt_text).ids for request in requests), key=len)
+        documents: list[Document] = []
+        for start in range(0, len(prompts), CHUNK):
+            rows = prompts[start : start + CHUNK]
+            outputs = greedy(target, rows, max_new_tokens=MAX_NEW_TOKENS)
+            documents += zip(rows, outputs, strict=True)
+            on_chunk(sum(len(output) for output in outputs))
+        answers[domain] = tuple(documents)
+    return answers
+
+
+def save_answers(file: Path, answers: Answers) -> None:
+    """Write answers so that `load_answers` reads them back."""
+    partial = file.with_suffix(".partial")
+    partial.write_bytes(msgspec.msgpack.encode(answers))
+    partial.replace(file)
+
+
+def load_answers(file: Path) -> Answers:
+    """Read what `save_answers` wrote."""
+    return msgspec.msgpack.decode(file.read_bytes(), type=dict[str, tuple[Document, ...]])
