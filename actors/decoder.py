@@ -356,8 +356,8 @@ class Decoder(Actor[DecoderMessage]):
     def _fail_all(self, error: Exception) -> None:
         """Resolve everyone who waits on this Decoder."""
         run, self._run = self._run, None
-        ended = [run] if run is not None else []
-        for each in (*ended, *self._waiting):
+        ended: list[_Run | _Waiting] = [run] if run is not None else []
+        for each in [*ended, *self._waiting]:
             each.recorder.failed(error)
             each.generate.sink.fail(error)
         self._waiting.clear()
