@@ -15,7 +15,7 @@ class NotLean(Exception):
     """The lean runner cannot run this model; says why. The generic runner takes it."""
 
 
-class Rope(msgspec.Struct, frozen=True, kw_only=True):
+class Rope(msgspec.Struct, frozen=True):
     """Rotary position embedding; the fields below ``factor`` are llama3's."""
 
     kind: Literal["default", "linear", "llama3"] = "default"

@@ -1,0 +1,67 @@
+"""What the lean runner does not do, it leaves to the generic runner, saying why."""
+
+from typing import Any
+
+import pytest
+
+from memspec_actors.models.architecture import NotLean, Rope, decoder_shape
+
+LLAMA: dict[str, Any] = {
+    "architectures": ["LlamaForCausalLM"],
+    "hidden_size": 48,
+    "intermediate_size": 80,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "vocab_size": 97,
+}
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"architectures": ["MistralForCausalLM"]}, "MistralForCausalLM"),
+        ({"architectures": []}, "unknown"),
+        ({"use_sliding_window": True}, "sliding window"),
+        ({"hidden_act": "gelu"}, "gelu"),
+        ({"quantization_config": {"bits": 4}}, "quantised"),
+        ({"rope_scaling": {"rope_type": "yarn", "factor": 2.0}}, "yarn"),
+        ({"rope_parameters": {"rope_type": "default", "partial_rotary_factor": 0.5}}, "rotary"),
+        ({"rope_scaling": {"type": "linear"}}, "factor"),
+        ({"rope_scaling": {"rope_type": "llama3", "factor": 8.0}}, "low_freq_factor"),
+        ({"num_key_value_heads": 3}, "multiple"),
+        ({"hidden_size": 0}, "positive"),
+        ({"hidden_size": "48"}, "hidden_size"),
+        ({"head_dim": 7}, "even"),
+    ],
+)
+def test_what_is_not_covered_is_named(changes: dict[str, Any], reason: str) -> None:
+    """Else a model would be run wrongly instead of slowly."""
+    with pytest.raises(NotLean, match=reason):
+        decoder_shape({**LLAMA, **changes})
+
+
+@pytest.mark.parametrize(
+    ("changes", "rope"),
+    [
+        ({}, Rope()),
+        ({"rope_theta": 5e5}, Rope(theta=5e5)),
+        ({"rope_parameters": {"rope_type": "default", "rope_theta": 5e5}}, Rope(theta=5e5)),
+        ({"rope_theta": 5e5, "rope_scaling": {"type": "linear", "factor": 2.0}}, Rope("linear", 5e5, 2.0)),
+        ({"rope_theta": 5e5, "rope_scaling": None}, Rope(theta=5e5)),
+    ],
+)
+def test_both_spellings_of_rotary_embeddings_are_read(changes: dict[str, Any], rope: Rope) -> None:
+    """Else checkpoints written by older or newer versions of transformers would be run with the wrong positions."""
+    assert decoder_shape({**LLAMA, **changes}).rope == rope
+
+
+def test_left_out_sizes_have_the_defaults_of_the_family() -> None:
+    """Else small hand-written configurations would be refused."""
+    shape = decoder_shape(LLAMA)
+    assert (shape.num_kv_heads, shape.head_dim, shape.tied, shape.qkv_bias) == (4, 12, False, False)
+
+
+def test_qwen2_has_biases_only_on_query_key_and_value() -> None:
+    """Else the lean runner would ask for tensors that no Qwen2 checkpoint has."""
+    shape = decoder_shape({**LLAMA, "architectures": ["Qwen2ForCausalLM"], "attention_bias": True})
+    assert (shape.qkv_bias, shape.out_bias, shape.mlp_bias) == (True, False, False)
