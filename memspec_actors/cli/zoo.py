@@ -1,10 +1,14 @@
 """``memspec zoo``: the embedded models."""
 
-from typing import Annotated
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from memspec_actors.cli.output import JsonOption, print_json
+from memspec_actors.cli.output import JsonOption, circumstances, print_json, progress_bars
+
+if TYPE_CHECKING:
+    from memspec_actors.predictor.build import ZooBudget
 
 __all__ = ["app"]
 
@@ -30,3 +34,59 @@ def path(name: Annotated[str, typer.Argument(metavar="NAME", help="As in `memspe
     from memspec_actors import zoo
 
     typer.echo(str(zoo.path(name)))
+
+
+@app.command("build")
+def build(
+    out: Annotated[
+        Path, typer.Option("--out", metavar="DIR", help="Where the models go; a build goes on where it was.")
+    ],
+    quick: Annotated[
+        bool, typer.Option("--quick", help="Toy sizes: every stage within a minute, useless models.")
+    ] = False,
+    texts: Annotated[
+        list[Path] | None, typer.Option(metavar="FILE", help="A text file to mix into the training; repeat.")
+    ] = None,
+    json: JsonOption = False,
+) -> None:
+    """Train target, drafts and predictor from nothing: hours on a CPU."""
+    from memspec_actors.predictor.build import build_for_zoo
+    from memspec_actors.zoo.build import QUICK, Recipe
+    from memspec_actors.zoo.build import build as run_stages
+
+    with progress_bars() as progress:
+        stages = run_stages(
+            out,
+            recipe=QUICK if quick else Recipe(),
+            texts=texts or (),
+            on_progress=lambda at: progress(at.stage, at.tokens, at.total_tokens),
+        )
+        evaluation = None
+        if stages or not (out / "encoder" / "head.json").exists():  # a predictor is of the models it was trained for
+            evaluation = build_for_zoo(out, progress, budget=_quick_budget() if quick else None)
+    built = [*stages, *(["encoder"] if evaluation else [])]
+    if json:
+        print_json({"out": str(out), "built": built, "predictor": evaluation} | circumstances(_threads(), "float32"))
+    else:
+        typer.echo(f"built {', '.join(built) or 'nothing new'} in {out}")
+
+
+def _quick_budget() -> "ZooBudget":
+    from memspec_actors.predictor.build import ZooBudget
+    from memspec_actors.predictor.pretrain import PretrainBudget
+    from memspec_actors.predictor.training import TrainParams
+
+    return ZooBudget(
+        num_training_prompts=12,
+        num_evaluation_prompts=6,
+        max_new_tokens=48,
+        hidden_size=32,
+        pretraining=PretrainBudget(steps=5, batch_size=8),
+        head=TrainParams(max_epochs=2),
+    )
+
+
+def _threads() -> int:
+    import torch
+
+    return torch.get_num_threads()

@@ -1,12 +1,14 @@
 """``memspec zoo``: names, sizes and directories."""
 
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
 
 from memspec_actors import zoo
 from memspec_actors.cli import main
+from memspec_actors.zoo.build import QUICK, Recipe
 
 
 @pytest.fixture
@@ -42,3 +44,25 @@ def test_list_gives_sizes_and_directories(models: Path, capsys: pytest.CaptureFi
         "code": (500_000, str(models / "code")),
         "target": (3_000_000, str(models / "target")),
     }
+
+
+def test_build_options_reach_the_builder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A user's text that is not mixed in, or toy sizes in a real build, would be found out after hours."""
+    asked: dict[str, Any] = {}
+
+    def build(out: Path, **options: Any) -> tuple[str, ...]:
+        asked.update(options, out=out)
+        return ("target",)
+
+    def build_for_zoo(out: Path, progress: object, *, budget: object) -> dict[str, float]:
+        asked.update(predictor_out=out, budget=budget)
+        return {"top1": 1.0}
+
+    monkeypatch.setattr("memspec_actors.zoo.build.build", build)
+    monkeypatch.setattr("memspec_actors.predictor.build.build_for_zoo", build_for_zoo)
+    assert main(["zoo", "build", "--out", str(tmp_path), "--texts", "a.txt", "--texts", "b.txt"]) == 0
+    assert (asked["out"], asked["texts"], asked["recipe"]) == (tmp_path, [Path("a.txt"), Path("b.txt")], Recipe())
+    assert (asked["predictor_out"], asked["budget"]) == (tmp_path, None)
+    assert main(["zoo", "build", "--out", str(tmp_path), "--quick"]) == 0
+    assert (asked["texts"], asked["recipe"]) == ((), QUICK)
+    assert asked["budget"] is not None
