@@ -73,7 +73,7 @@ def bound(name: str, runner: ToyRunner, generation: int = 1, num_common: int | N
 
 def plain_greedy(target: ToyRunner, num: int, end_ids: frozenset[int] = frozenset()) -> list[int]:
     """Decode token by token with fresh logits each time: no cache, no draft."""
-    tokens = list(PROMPT)
+    tokens: list[int] = list(PROMPT)
     while len(tokens) - len(PROMPT) < num:
         tokens.append(int(target.logits(tokens).argmax()))
         if tokens[-1] in end_ids:
