@@ -67,14 +67,21 @@ class TransformersRunner:
         Raises CheckpointError if transformers does not know the model or lacks one of its tensors.
         """
         from transformers import MODEL_FOR_CAUSAL_LM_MAPPING, AutoConfig
+        from transformers.utils import logging
 
+        bar_was_on = logging.is_progress_bar_enabled()
+        logging.disable_progress_bar()  # the weights are in memory already: there is no progress to show
         try:
             config = AutoConfig.from_pretrained(checkpoint.path)
-            model, report = MODEL_FOR_CAUSAL_LM_MAPPING[type(config)].from_pretrained(
+            architecture: Any = MODEL_FOR_CAUSAL_LM_MAPPING[type(config)]
+            model, report = architecture.from_pretrained(
                 None, config=config, state_dict=dict(tensors), dtype=dtype, output_loading_info=True
             )
         except (OSError, ValueError, KeyError, RuntimeError) as error:
             raise CheckpointError(f"{checkpoint.path}: transformers cannot build this model ({error})") from error
+        finally:
+            if bar_was_on:
+                logging.enable_progress_bar()
         if report["missing_keys"]:
             raise CheckpointError(f"{checkpoint.path}: tensors are absent: {', '.join(sorted(report['missing_keys']))}")
         if getattr(model, "_is_stateful", False):

@@ -13,7 +13,8 @@ from torch import Tensor
 
 from memspec_actors.errors import CheckpointError, LoadError
 from memspec_actors.models.header import FileStamp, file_stamp
-from memspec_actors.models.plan import TORCH_DTYPES, LoadPlan, Segment
+from memspec_actors.models.layout import Segment
+from memspec_actors.models.plan import TORCH_DTYPES, LoadPlan
 
 __all__ = ["LoadReport", "Throttle", "load_into"]
 

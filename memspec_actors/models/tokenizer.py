@@ -6,7 +6,6 @@ from typing import Any
 
 import msgspec
 import tokenizers
-from tokenizers.processors import TemplateProcessing
 
 from memspec_actors.errors import CheckpointError, InvalidRequest
 from memspec_actors.models.chat_template import render_chat
@@ -25,8 +24,6 @@ class Tokenizer:
         self._config = config
         backend.no_truncation()
         backend.no_padding()
-        if "add_bos_token" in config or "add_eos_token" in config:  # these overrule what the tokenizer file says
-            backend.post_processor = self._affixes()
 
     @classmethod
     def open(cls, path: str | Path) -> "Tokenizer":
@@ -64,7 +61,7 @@ class Tokenizer:
         return self._id(self.eos_token)
 
     def encode(self, text: str, *, add_special_tokens: bool = True) -> list[int]:
-        """Return the ids of ``text``; ``add_special_tokens`` adds what the model expects around it, such as <s>."""
+        """Return the ids of ``text``; ``add_special_tokens`` puts around it what tokenizer.json says, such as <s>."""
         return self.backend.encode(text, add_special_tokens=add_special_tokens).ids
 
     def decode(self, ids: Sequence[int], *, skip_special_tokens: bool = True) -> str:
@@ -89,13 +86,6 @@ class Tokenizer:
 
     def _id(self, token: str | None) -> int | None:
         return None if token is None else self.backend.token_to_id(token)
-
-    def _affixes(self) -> TemplateProcessing:
-        bos = self.bos_token if self._config.get("add_bos_token") else None
-        eos = self.eos_token if self._config.get("add_eos_token") else None
-        parts = [*([bos] if bos else []), "$A", *([eos] if eos else [])]
-        special = [(token, self.backend.token_to_id(token)) for token in {bos, eos} - {None} if token]
-        return TemplateProcessing(single=parts, pair=[*parts, "$B:1"], special_tokens=special)
 
 
 def _read_config(path: Path) -> dict[str, Any]:

@@ -44,7 +44,7 @@ def random_ids(num: int, seed: int = 0, vocab_size: int = 97) -> Tensor:
 
 def in_pieces(runner: Runner, ids: Tensor, sizes: list[int]) -> Tensor:
     cache = runner.new_cache(len(ids))
-    return torch.cat([runner.forward(piece, cache) for piece in ids.split(sizes)])
+    return torch.cat([runner.forward(piece, cache) for piece in torch.split(ids, sizes)])
 
 
 @pytest.mark.parametrize("kind", CONFIGS)
@@ -121,7 +121,7 @@ def test_growing_past_the_first_capacity_keeps_what_was_cached(make_checkpoint: 
     expected = reference(directory, ids)
     cache = runner.new_cache(600)
     assert cache.capacity == FIRST_CAPACITY  # type: ignore[attr-defined]
-    got = torch.cat([runner.forward(piece, cache) for piece in ids.split([200, 55, 1, 1, 300, 42, 1])])
+    got = torch.cat([runner.forward(piece, cache) for piece in torch.split(ids, [200, 55, 1, 1, 300, 42, 1])])
     torch.testing.assert_close(got, expected, atol=TOLERANCE, rtol=0)
 
 

@@ -26,6 +26,10 @@ def filled(plan: LoadPlan, **options: object) -> tuple[Tensor, LoadReport]:
     return memory, load_into(plan, memory, **options)  # type: ignore[arg-type]
 
 
+def num_open_files() -> int:
+    return len(list(Path("/proc/self/fd").iterdir()))
+
+
 def fused(stored: dict[str, Tensor], name: str) -> Tensor:
     """Return what should lie in the slot that begins with tensor ``name``."""
     for first, others in (("q_proj", ("k_proj", "v_proj")), ("gate_proj", ("up_proj",))):
@@ -154,11 +158,11 @@ class TestFailures:
     def test_fifty_failures_leave_no_open_file(self, plan: LoadPlan, file: Path) -> None:
         """Else a broken draft would use up the process's file handles."""
         os.truncate(file, file.stat().st_size - 1)
-        before = len(os.listdir("/proc/self/fd"))
+        before = num_open_files()
         for _ in range(50):
             with pytest.raises(LoadError):
                 filled(plan)
-        assert len(os.listdir("/proc/self/fd")) == before
+        assert num_open_files() == before
 
 
 class Clock:

@@ -1,0 +1,83 @@
+"""Text given out piece by piece is the text of all ids, and never ends inside a character."""
+
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as st
+
+from memspec_actors.models.incremental import IncrementalDecoder
+from memspec_actors.models.tokenizer import Tokenizer
+
+REPLACEMENT = "\ufffd"
+SAMPLES = ["é", "😀", "👩‍👩‍👧", "日本", REPLACEMENT, REPLACEMENT * 2, " ", "  a", "</s>", "<|user|>", "x.", "\n", "12"]
+
+
+@pytest.fixture(scope="module")
+def tokenizer(tokenizer_directory: Path) -> Tokenizer:
+    return Tokenizer.open(tokenizer_directory)
+
+
+def pieces(tokenizer: Tokenizer, ids: list[int], sizes: list[int], *, skip: bool) -> list[str]:
+    decoder = IncrementalDecoder(tokenizer, skip_special_tokens=skip)
+    result, position = [], 0
+    for size in [*sizes, *[1] * len(ids)]:
+        result.append(decoder.feed(ids[position : position + size]))
+        position += size
+    return [*result, decoder.finish()]
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    text=st.lists(st.one_of(st.sampled_from(SAMPLES), st.text(max_size=4)), max_size=60).map("".join),
+    sizes=st.lists(st.integers(0, 6), max_size=20),
+    skip=st.booleans(),
+)
+def test_pieces_of_real_text_join_to_it(tokenizer: Tokenizer, text: str, sizes: list[int], skip: bool) -> None:
+    """Else a streamed answer would differ from the final one, or show broken characters on the way."""
+    ids = tokenizer.encode(text, add_special_tokens=False)
+    given_out = pieces(tokenizer, ids, sizes, skip=skip)
+    whole = tokenizer.decode(ids, skip_special_tokens=skip)
+    assert "".join(given_out) == whole
+    assert sum(piece.count(REPLACEMENT) for piece in given_out) == whole.count(REPLACEMENT)
+
+
+@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=st.data(), skip=st.booleans())
+def test_pieces_of_any_ids_join_to_their_decoding(tokenizer: Tokenizer, data: st.DataObject, skip: bool) -> None:
+    """Else a model that emits stray bytes or special tokens would make the stream and the result disagree."""
+    token = st.integers(0, tokenizer.num_ids - 1)
+    stray = st.one_of(st.integers(0, 30), st.integers(125, 262))  # special tokens and single bytes
+    ids = data.draw(st.lists(st.one_of(token, stray), max_size=200))
+    sizes = data.draw(st.lists(st.integers(0, 40), max_size=20))
+    assert "".join(pieces(tokenizer, ids, sizes, skip=skip)) == tokenizer.decode(ids, skip_special_tokens=skip)
+
+
+@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(text=st.lists(st.sampled_from(SAMPLES), min_size=60, max_size=200).map("".join))
+@example(text="</s>" * 150 + " a")
+@example(text=" " * 150)
+@example(text="😀" * 100)
+def test_long_texts_are_not_disturbed_by_the_moving_window(tokenizer: Tokenizer, text: str) -> None:
+    """Else a long answer would lose or repeat text where the decoder forgets its beginning."""
+    ids = tokenizer.encode(text, add_special_tokens=False)
+    assert "".join(pieces(tokenizer, ids, [], skip=True)) == tokenizer.decode(ids)
+
+
+def test_plain_text_is_not_held_back(tokenizer: Tokenizer) -> None:
+    """Else the user would see each word only after the next one."""
+    decoder = IncrementalDecoder(tokenizer)
+    ids = tokenizer.encode("add the numbers", add_special_tokens=False)
+    shown = ""
+    for position, index in enumerate(ids):
+        shown += decoder.feed([index])
+        assert shown == tokenizer.decode(ids[: position + 1])
+
+
+def test_a_character_comes_whole_with_its_last_byte(tokenizer: Tokenizer) -> None:
+    """Else half an emoji would reach the screen."""
+    ids = tokenizer.encode("🜚a", add_special_tokens=False)
+    assert len(ids) > 3, "the character must be split over several tokens"
+    given_out = [piece for piece in pieces(tokenizer, ids, [], skip=True) if piece]
+    assert "".join(given_out) == "🜚a"
+    assert given_out[0].startswith("🜚")
