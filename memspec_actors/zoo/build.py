@@ -23,7 +23,7 @@ from memspec_actors.zoo.world import DOMAINS
 GENERAL = DOMAINS[0]
 SPECIALISTS = DOMAINS[1:]
 STRICT = "general-strict"
-STAGES = ("tokenizer", "target-start", "target", "answers", GENERAL, STRICT, *SPECIALISTS)
+STAGES = ("tokenizer", "target-start", "target", "answers", GENERAL, *SPECIALISTS, STRICT)
 Report = Callable[[Progress], None]
 
 
@@ -38,12 +38,12 @@ class Recipe(msgspec.Struct, frozen=True, kw_only=True):
     target: Shape = Shape(hidden=320, layers=8, heads=5, inner=896, vocab=VOCAB_SIZE)
     start_layers: int = 3
     draft: Shape = Shape(hidden=96, layers=2, heads=3, inner=192, vocab=VOCAB_SIZE)
-    start: Schedule = Schedule(tokens=4_400_000, batch_tokens=1024, decay=0.6, floor=0.06)
-    grown: Schedule = Schedule(tokens=250_000, batch_tokens=1024, peak=0.00024, decay=1.0)
-    base: Schedule = Schedule(tokens=1_200_000)
-    extra: Schedule = Schedule(tokens=800_000)
-    num_answers: int = 300
-    answers_share: float = 0.4
+    start: Schedule = Schedule(tokens=4_950_000, batch_tokens=1024, decay=0.6, floor=0.02)
+    grown: Schedule = Schedule(tokens=60_000, batch_tokens=1024, peak=0.00008, decay=1.0)
+    base: Schedule = Schedule(tokens=900_000)
+    extra: Schedule = Schedule(tokens=900_000)
+    num_answers: int = 200
+    answers_share: float = 0.15
     replay: float = 0.2
     num_tokenizer_documents: int = 12_000
 

@@ -46,14 +46,13 @@ def import_network(directory: Path) -> Network:
 
 def _tensors(network: Network) -> dict[str, Tensor]:
     """Name every weight as Llama does; fused projections are given as views of their parts."""
-    d = network.shape.hidden
     tensors: dict[str, Tensor] = {
         "model.embed_tokens.weight": network.embedding.weight,
         "model.norm.weight": network.norm,
     }
     for index, block in enumerate(network.layers()):
         prefix = f"model.layers.{index}."
-        q, k, v = block.qkv.weight.split(d)
+        q, k, v = block.qkv.weight.chunk(3)
         gate, up = block.gate_up.weight.chunk(2)
         tensors |= {
             prefix + "self_attn.q_proj.weight": q,

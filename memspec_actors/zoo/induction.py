@@ -28,7 +28,7 @@ def plant_induction(network: Network, seed: int) -> None:
     slow = _slow_dims(width)
     size = len(slow) // 2
     basis = _orthonormal(1 + 3 * size, hidden, generator)
-    constant, code, back_one, back_two = basis.split([1, size, size, size])  # each (n, hidden)
+    constant, code, back_one, back_two = torch.split(basis, [1, size, size, size])  # each (n, hidden)
 
     table = network.embedding.weight
     reserved = torch.cat((constant, back_one, back_two))

@@ -36,7 +36,7 @@ class Trace(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def evaluation_requests(num_single: int, num_mixed: int, seed: str = "eval:requests") -> list[tuple[str, Request]]:
-    """Write held-out requests: `num_single` of each domain with one to four items, `num_mixed` of two to four domains."""
+    """Write held-out requests: `num_single` a domain, of one to four items, and `num_mixed` of two to four domains."""
     rng = random.Random(seed)
     requests = [
         (domain, sample_request(rng, (domain,) * (1 + i % 4), "eval")) for domain in DOMAINS for i in range(num_single)
