@@ -20,7 +20,7 @@ from memspec_actors.protocols.messages import (
     ReleaseDraft,
     ResidentDraft,
 )
-from memspec_actors.runtime import Actor, ActorRef, Workers
+from memspec_actors.runtime import Actor, ActorRef, Mailbox, Workers
 
 __all__ = ["Loader"]
 
@@ -44,6 +44,13 @@ class Loader(Actor[LoaderMessage]):
         self._cache_manager = cache_manager
         self._workers = workers
         self._running: dict[ResidentDraft, threading.Event] = {}
+
+    async def run(self, inbox: Mailbox[LoaderMessage]) -> None:
+        try:
+            await super().run(inbox)
+        finally:  # a load's thread is waited for: slow storage must not hold up the end
+            for cancelled in self._running.values():
+                cancelled.set()
 
     async def receive(self, message: LoaderMessage) -> None:
         match message:

@@ -1,0 +1,80 @@
+"""The Loader by itself, with a real thread that reads from storage so slow that it would never end."""
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+
+import anyio
+
+from memspec_actors.actors import Loader
+from memspec_actors.models.loading import LoadReport
+from memspec_actors.models.reader import ReadDraft
+from memspec_actors.protocols.messages import (
+    CacheManagerMessage,
+    LoadDraft,
+    LoadFailed,
+    LoaderMessage,
+    Placement,
+    ResidentDraft,
+)
+from memspec_actors.runtime import Actor, ActorRef, ActorSystem, Workers
+
+DRAFTS = (ResidentDraft("a", 1), ResidentDraft("b", 1))
+PATIENCE = 5_000  # polls of a millisecond
+
+
+class EndlessReader:
+    """Read until told to stop, as `load_into` does under a throttle."""
+
+    emulated = True
+
+    def __init__(self) -> None:
+        self.begun = threading.Event()
+        self.stopped_early = False
+
+    def read(
+        self,
+        draft: str,
+        placements: Sequence[Placement],
+        cancelled: Callable[[], bool],
+        progress: Callable[[int, int], None],
+    ) -> ReadDraft:
+        self.begun.set()
+        for _ in range(PATIENCE):
+            if cancelled():
+                self.stopped_early = True
+                break
+            time.sleep(0.001)
+        return ReadDraft(LoadReport(0, 0.0, True, True), None, 17)
+
+
+class Listener(Actor[CacheManagerMessage]):
+    """Stand where the CacheManager stands, and note what the Loader tells."""
+
+    def __init__(self, heard: list[CacheManagerMessage]) -> None:
+        self._heard = heard
+
+    async def receive(self, message: CacheManagerMessage) -> None:
+        self._heard.append(message)
+
+
+async def stop_while_loading() -> tuple[EndlessReader, list[CacheManagerMessage]]:
+    reader, workers, system = EndlessReader(), Workers("load"), ActorSystem()
+    heard: list[CacheManagerMessage] = []
+    cache_manager: ActorRef[CacheManagerMessage] = system.spawn("cache_manager", lambda: Listener(heard))
+    loader: ActorRef[LoaderMessage] = system.spawn(
+        "loader", lambda: Loader(reader=reader, runners={}, cache_manager=cache_manager, workers=workers)
+    )
+    async with system:
+        for draft in DRAFTS:
+            loader.tell(LoadDraft(draft=draft, placements=(Placement(artefact=draft.name, offset=0, nbytes=64),)))
+        await anyio.to_thread.run_sync(reader.begun.wait)
+    workers.close()
+    return reader, heard
+
+
+def test_stopping_gives_up_the_load_that_runs() -> None:
+    """Closing an engine, or Ctrl-C, would last as long as slow storage takes; both loads end in one outcome."""
+    reader, heard = anyio.run(stop_while_loading)
+    assert reader.stopped_early
+    assert sorted(heard, key=str) == [LoadFailed(draft=draft, error="the Loader stopped") for draft in DRAFTS]
