@@ -202,20 +202,15 @@ class Decoder(Actor[DecoderMessage]):
         if draft == self._active:
             return
         run, previous, self._active = self._run, self._active, draft
-        iteration, epoch = run.iteration if run else 0, self._announced.epoch
-        self._peers.cache_manager.tell(
-            DraftActivated(
-                request_id=run.id if run else "", iteration=iteration, epoch=epoch, draft=draft, previous=previous
-            )
-        )
+        self._peers.cache_manager.tell(DraftActivated(draft=draft))
         self._setup.log.write(
             DraftActivatedEvent(
                 actor=self.name,
                 request_id=run.id if run else None,
-                epoch=epoch,
+                epoch=self._announced.epoch,
                 draft=draft,
                 previous=previous,
-                iteration=iteration,
+                iteration=run.iteration if run else 0,
             )
         )
         if run is not None and draft is not None and previous is not None:
@@ -223,13 +218,10 @@ class Decoder(Actor[DecoderMessage]):
 
     async def _warm(self, draft: ResidentDraft) -> None:
         """Bring a draft's cache up to the committed tokens before anybody may pick it."""
-        started = perf_counter()
-        tokens = 0
         bound = self._setup.runners.get(draft)
         if self._run is not None and bound is not None:
-            tokens = await self._setup.warm_workers.run(self._run.session.warm, bound)
-        wall_us = (perf_counter() - started) * 1e6
-        self._peers.cache_manager.tell(DraftWarmed(draft=draft, tokens=tokens, wall_us=wall_us))
+            await self._setup.warm_workers.run(self._run.session.warm, bound)
+        self._peers.cache_manager.tell(DraftWarmed(draft=draft))
 
     # --- decoding -----------------------------------------------------------------------------------------------------
 

@@ -43,7 +43,6 @@ class Predictor(Actor[PredictorMessage]):
             interval=point.interval,
             order=ranking.order,
             scores=ranking.scores,
-            policy=point.policy,
             predict_us=predict_us,
         )
         self._decoder.tell(message)

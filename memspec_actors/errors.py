@@ -8,7 +8,7 @@
     │   ├── IncompatibleDraft        a draft that cannot work with the target: names the first difference
     │   └── TraceError               a trace, predictor or prompt file that cannot be used: names the file and the line
     ├── Overloaded                   a bounded queue is full; try again later
-    │   └── MailboxFull
+    │   └── MailboxFull              an actor's mailbox: names it; the message was not taken
     ├── ActorError                   the actor runtime
     │   ├── ActorDied                the actor that should have answered crashed or stopped: names it
     │   ├── AskTimeout               no answer within the deadline
@@ -73,7 +73,7 @@ class Overloaded(MemSpecError):
 
 
 class MailboxFull(Overloaded):
-    """A mailbox with the FAIL policy is full; the message was not taken."""
+    """A mailbox is full; the message was not taken."""
 
 
 class ActorError(MemSpecError):

@@ -1,1 +1,3 @@
-"""Every typed message: between actors (`messages`), in the event log (`events`), from and to callers."""
+"""Every typed message: between actors (`messages`), in the event log (`events`), from and to callers
+(`requests`, `results`), in trace files (`traces`).
+"""

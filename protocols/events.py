@@ -1,7 +1,8 @@
 """Every record of the event log: one JSON object per line, told apart by ``event``.
 
-Common fields: ``seq`` grows by one per record, ``ts`` is Unix time and ``mono`` the monotonic clock (seconds), ``actor``
-wrote it; ``request_id``, ``interval`` and ``epoch`` are null where they mean nothing. Durations are microseconds.
+Common fields: ``seq`` grows by one per record, ``ts`` is Unix time and ``mono`` the monotonic clock (seconds),
+``actor`` wrote it; ``request_id``, ``interval`` and ``epoch`` are null where they mean nothing. Durations are
+microseconds.
 """
 
 from typing import Literal
@@ -29,12 +30,12 @@ __all__ = [
     "RequestAccepted",
     "RequestFinished",
     "ResidencyAnnouncedEvent",
-    "Share",
+    "ShareKind",
     "SystemStarted",
     "SystemStopped",
 ]
 
-Share = Literal["desired", "fallback", "target_only"]
+ShareKind = Literal["desired", "fallback", "target_only"]
 
 
 def _tag(name: str) -> str:
@@ -100,7 +101,6 @@ class RankingApplied(Event, frozen=True, kw_only=True):
     """A ranking was taken over: by the Decoder (it picks with it) or the CacheManager (it moves drafts with it)."""
 
     order: tuple[str, ...]
-    waited_us: float = 0.0  # how long decoding stood still for it: only with inline prediction
 
 
 class ResidencyAnnouncedEvent(Event, frozen=True, kw_only=True):
@@ -178,7 +178,7 @@ class Iteration(Event, frozen=True, kw_only=True):
     iteration: int
     draft: ResidentDraft | None
     desired: str | None
-    share: Share
+    share: ShareKind
     drafted: int
     accepted: int
     emitted: int
@@ -188,8 +188,8 @@ class Iteration(Event, frozen=True, kw_only=True):
     draft_us: float
     verify_us: float
     wall_us: float
-    waited_us: float  # time this iteration stood still for a load, a prediction or a statistic before it could begin
-    waited_for: Literal["first_draft", "prediction"] | None = None
+    waited_us: float  # how long decoding stood still before it: only with inline prediction
+    waited_for: Literal["prediction"] | None = None
 
 
 class IntervalFinished(Event, frozen=True, kw_only=True):

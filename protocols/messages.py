@@ -96,7 +96,6 @@ class DraftRanking(Message, frozen=True):
     interval: int
     order: tuple[str, ...]
     scores: tuple[float, ...]
-    policy: str
     predict_us: float
 
 
@@ -162,19 +161,13 @@ class ResidencyAck(Message, frozen=True):
 class DraftActivated(Message, frozen=True):
     """Tell that decoding goes on with another draft (or, with None, with the target alone)."""
 
-    request_id: str
-    iteration: int
-    epoch: int
     draft: ResidentDraft | None
-    previous: ResidentDraft | None
 
 
 class DraftWarmed(Message, frozen=True):
-    """Answer WarmDraft: the draft's cache holds ``tokens`` committed tokens."""
+    """Answer WarmDraft: the draft's cache holds the committed tokens, or there was nothing to warm it on."""
 
     draft: ResidentDraft
-    tokens: int
-    wall_us: float
 
 
 class LoadFinished(Message, frozen=True):

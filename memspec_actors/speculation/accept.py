@@ -52,7 +52,6 @@ class Verdict(NamedTuple):
 
     num_accepted: int
     next_id: int
-    lossless: bool = True  # False if a token stands that the target would not have chosen
 
 
 class AcceptanceRule(Protocol):

@@ -27,7 +27,6 @@ class Commit(NamedTuple):
     ids: tuple[int, ...]  # the tokens kept
     text: str  # safe to stream: no later token can take it back
     finish_reason: Literal["stop", "length"] | None
-    cut: int  # tokens dropped at the end of the block
 
     def accepted(self, num_accepted: int) -> int:
         """Return how many of the block's ``num_accepted`` leading draft tokens survived the cut."""
@@ -87,7 +86,7 @@ class CommitState:
         kept = tuple(self.token_ids[num_before:])
         text = "".join(pieces)
         self._pieces.append(text)
-        return Commit(kept, text, self.finish_reason, len(ids) - len(kept))
+        return Commit(kept, text, self.finish_reason)
 
     def close(self) -> str:
         """End a text that was cancelled: return the last delta, what was held back; "" if it had ended."""

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from memspec_actors.protocols.events import Share as ShareKind
+from memspec_actors.protocols.events import ShareKind
 from memspec_actors.protocols.messages import IterationReport
 from memspec_actors.protocols.results import DraftFigures, Share, SpeculativeMetrics
 
@@ -27,14 +27,10 @@ class _DraftCounts:
 class SpeculationCounters:
     """Add up iterations; ``num_spec_tokens`` is the longest draft that was asked for.
 
-    Whatever is added: accepted <= drafted, the histogram's sum is the accepted tokens, and the emitted tokens are the
-    accepted ones plus one per iteration, less the iterations whose last token was cut off.
+    Whatever is added: accepted <= drafted, and the histogram's sum is the accepted tokens.
     """
 
     def __init__(self, num_spec_tokens: int = 0) -> None:
-        self.num_iterations = 0
-        self.num_cut_iterations = 0  # the text ended before the target's own token
-        self.num_emitted = 0
         self._num_spec_steps = 0
         self._num_drafted = 0
         self._num_accepted = 0
@@ -60,11 +56,9 @@ class SpeculationCounters:
         without ``catch_up_us``; ``prediction_us`` is time spent waiting for a ranking.
         """
         assert 0 <= accepted <= drafted, f"{accepted} of {drafted} drafted tokens accepted"
+        # One token is the target's own, unless the text ended before it.
         assert accepted <= emitted <= accepted + 1, f"{emitted} tokens emitted, {accepted} of them accepted"
         assert draft is not None or drafted == 0, f"{drafted} tokens drafted by no draft"
-        self.num_iterations += 1
-        self.num_cut_iterations += emitted == accepted
-        self.num_emitted += emitted
         self._time_us[share] += work_us
         self._time_us["catch_up"] += catch_up_us
         self._time_us["prediction"] += prediction_us

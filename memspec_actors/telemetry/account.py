@@ -20,7 +20,7 @@ __all__ = ["RequestAccount"]
 
 @dataclass(slots=True, kw_only=True)
 class RequestAccount:
-    """Count and time one request: ``loads`` are drafts that joined the announced set meanwhile, ``evictions`` left it."""
+    """Count and time one request; meanwhile ``loads`` drafts joined the announced set and ``evictions`` left it."""
 
     request: GenerationRequest
     interval: int

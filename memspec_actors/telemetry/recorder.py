@@ -18,18 +18,14 @@ class RequestRecorder:
         self._actor = actor
         self._log = log
         self._id = account.request.request_id
-        self._interval = IntervalCounts()
+        self._interval = _IntervalCounts()
         self._log_acceptance()
 
-    def ranking(self, ranking: DraftRanking, waited_us: float = 0.0) -> None:
+    def ranking(self, ranking: DraftRanking) -> None:
         self.account.add_ranking(ranking)
         self._log.write(
             events.RankingApplied(
-                actor=self._actor,
-                request_id=self._id,
-                interval=ranking.interval,
-                order=ranking.order,
-                waited_us=waited_us,
+                actor=self._actor, request_id=self._id, interval=ranking.interval, order=ranking.order
             )
         )
 
@@ -41,7 +37,7 @@ class RequestRecorder:
             self._log.write(_iteration_event(self._actor, report, committed, wall_us))
 
     def interval_finished(self, interval: int) -> None:
-        counts, self._interval = self._interval, IntervalCounts()
+        counts, self._interval = self._interval, _IntervalCounts()
         self._log.write(
             events.IntervalFinished(
                 actor=self._actor,
@@ -93,7 +89,7 @@ class RequestRecorder:
         )
 
 
-class IntervalCounts:
+class _IntervalCounts:
     """Sum up one scheduling interval."""
 
     def __init__(self) -> None:

@@ -34,7 +34,7 @@ def test_exact_accepts_the_common_prefix_with_the_argmax(own: list[int], data: s
     num_accepted = 0
     while num_accepted < len(proposed) and proposed[num_accepted] == own[num_accepted]:
         num_accepted += 1
-    assert verdict == (num_accepted, own[num_accepted], True)
+    assert verdict == (num_accepted, own[num_accepted])
 
 
 def test_exact_refuses_a_target_that_returns_no_numbers() -> None:

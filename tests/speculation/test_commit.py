@@ -122,7 +122,6 @@ def test_every_split_into_blocks_ends_as_one_token_at_a_time(case: Case, sizes: 
     assert state.token_ids == list(case.ids[:num_kept])
     assert commits[-1].finish_reason == state.finish_reason == reason
     for block, commit in zip(blocks, commits, strict=False):
-        assert commit.cut == len(block) - len(commit.ids)
         assert commit.ids == block[: len(commit.ids)]
     streamed = "".join(commit.text for commit in commits)
     assert streamed == state.text
@@ -172,7 +171,7 @@ def test_an_end_token_anywhere_in_a_block_ends_the_text_there(place: int, num_ac
     block[place] = 6
     state = _state(end_ids=frozenset({6}))
     commit = state.commit(block)
-    assert commit == Commit((*[0] * place, 6), "a" * place, "stop", 5 - place)
+    assert commit == Commit((*[0] * place, 6), "a" * place, "stop")
     assert commit.accepted(num_accepted) == min(num_accepted, place + 1)
 
 
@@ -185,20 +184,20 @@ def test_an_end_token_on_the_last_allowed_token_is_a_stop() -> None:
 
 def test_the_first_of_two_events_in_a_block_decides() -> None:
     """An end token after the limit would turn a text that was cut into one that ended."""
-    assert _state(end_ids=frozenset({6}), max_new_tokens=2).commit([0, 0, 6]) == ((0, 0), "aa", "length", 1)
-    assert _state(end_ids=frozenset({6}), stop=("b",)).commit([0, 6, 1]) == ((0, 6), "a", "stop", 1)
-    assert _state(end_ids=frozenset({6}), stop=("b",)).commit([0, 1, 6]) == ((0, 1), "a", "stop", 1)
+    assert _state(end_ids=frozenset({6}), max_new_tokens=2).commit([0, 0, 6]) == ((0, 0), "aa", "length")
+    assert _state(end_ids=frozenset({6}), stop=("b",)).commit([0, 6, 1]) == ((0, 6), "a", "stop")
+    assert _state(end_ids=frozenset({6}), stop=("b",)).commit([0, 1, 6]) == ((0, 1), "a", "stop")
 
 
 def test_the_context_limit_ends_the_text_as_length() -> None:
     """A request would run past the target's positions."""
-    assert _state(context_left=3).commit([0, 0, 0, 0]) == ((0, 0, 0), "aaa", "length", 1)
+    assert _state(context_left=3).commit([0, 0, 0, 0]) == ((0, 0, 0), "aaa", "length")
 
 
 def test_of_two_stop_strings_that_end_with_one_token_the_first_to_start_wins() -> None:
     """The cut would depend on the order in which stop strings are listed."""
     for stop in (("bc", "abca"), ("abca", "bc")):
-        assert _state(stop=stop).commit([0, 7]) == ((0, 7), "", "stop", 0)
+        assert _state(stop=stop).commit([0, 7]) == ((0, 7), "", "stop")
         assert _state(stop=stop, include_stop=True).commit([0, 7]).text == "abca"
     assert _state(stop=("abc", "ab"), include_stop=True).commit([0, 7]).text == "ab"
 

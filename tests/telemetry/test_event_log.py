@@ -75,7 +75,6 @@ def test_record_is_one_line_of_json_with_the_common_fields(tmp_path: Path) -> No
             "interval": 3,
             "epoch": None,
             "order": ["a\n", "ünïcode\u2028"],
-            "waited_us": 0.0,
         },
         {
             "event": "system_stopped",
