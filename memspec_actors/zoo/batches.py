@@ -71,8 +71,8 @@ def _documents(tokenizer: Tokenizer, source: Source, rng: random.Random) -> list
         request = sample_request(rng, sample_phases(rng, None if mixed else source.domain))
         given.append(BOS + request.prompt_text)
         learnt.append(request.answer_text + EOS)
-    pairs = zip(tokenizer.encode_batch(given), tokenizer.encode_batch(learnt), strict=True)
-    documents = [(prompt.ids, answer.ids) for prompt, answer in pairs]
+    prompts, answers = (tokenizer.encode_batch(texts, add_special_tokens=False) for texts in (given, learnt))
+    documents = [(prompt.ids, answer.ids) for prompt, answer in zip(prompts, answers, strict=True)]
     return documents + [rng.choice(source.answers) for _ in range(num_answers)]
 
 

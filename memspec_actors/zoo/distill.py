@@ -34,7 +34,8 @@ def target_answers(
     for domain in DOMAINS:
         rng = random.Random(f"{seed}:{domain}")
         requests = [sample_request(rng, (domain,) * (1 + (i % 4 == 0))) for i in range(num_requests)]
-        prompts = sorted((tokenizer.encode(BOS + request.prompt_text).ids for request in requests), key=len)
+        texts = [BOS + request.prompt_text for request in requests]
+        prompts = sorted((entry.ids for entry in tokenizer.encode_batch(texts, add_special_tokens=False)), key=len)
         documents: list[Document] = []
         for start in range(0, len(prompts), CHUNK):
             rows = prompts[start : start + CHUNK]

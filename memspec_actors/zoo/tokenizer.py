@@ -37,7 +37,7 @@ CHAT_TEMPLATE = (
 def train_tokenizer(
     *, num_documents: int = NUM_DOCUMENTS, vocab_size: int = VOCAB_SIZE, seed: str = "tokenizer"
 ) -> Tokenizer:
-    """Train a byte-level BPE with single digits on generated requests of the training split."""
+    """Train a byte-level BPE with single digits on generated requests; encoding puts the begin token first."""
     rng = random.Random(seed)
     requests = (sample_request(rng, sample_phases(rng)) for _ in range(num_documents))
     tokenizer = Tokenizer(models.BPE())
@@ -52,7 +52,7 @@ def train_tokenizer(
         show_progress=False,
     )
     tokenizer.train_from_iterator((r.prompt_text + r.answer_text for r in requests), trainer)
-    tokenizer.post_processor = processors.ByteLevel(trim_offsets=False)
+    tokenizer.post_processor = processors.TemplateProcessing(single=f"{BOS} $A", special_tokens=[(BOS, BOS_ID)])
     return tokenizer
 
 

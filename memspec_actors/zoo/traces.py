@@ -54,7 +54,8 @@ def collect_traces(
     target: Network, drafts: Mapping[str, Network], tokenizer: Tokenizer, requests: Sequence[tuple[str, Request]]
 ) -> list[Trace]:
     """Let the target answer every request greedily and ask every draft about each of its tokens."""
-    prompts = [tokenizer.encode(BOS + request.prompt_text).ids for _, request in requests]
+    texts = [BOS + request.prompt_text for _, request in requests]
+    prompts = [entry.ids for entry in tokenizer.encode_batch(texts, add_special_tokens=False)]
     order = sorted(range(len(prompts)), key=lambda i: len(prompts[i]))
     outputs: dict[int, list[int]] = {}
     for start in range(0, len(order), CHUNK):

@@ -10,7 +10,7 @@ from memspec_actors.zoo.world import DOMAINS, Request, sample_request
 
 
 def measured(tokenizer: Tokenizer, request: Request, answer: str) -> dict[str, float]:
-    return measure_quality([(request, tokenizer.encode(answer + EOS).ids)], tokenizer)
+    return measure_quality([(request, tokenizer.encode(answer + EOS, add_special_tokens=False).ids)], tokenizer)
 
 
 def test_true_answer_is_right_in_every_measure() -> None:

@@ -7,7 +7,7 @@ import torch
 
 from memspec_actors.zoo.generation import greedy
 from memspec_actors.zoo.network import Network, Shape
-from memspec_actors.zoo.tokenizer import BOS, train_tokenizer
+from memspec_actors.zoo.tokenizer import train_tokenizer
 from memspec_actors.zoo.traces import (
     DRAFT_LENGTH,
     Trace,
@@ -64,7 +64,7 @@ def test_decode_equals_real_speculation() -> None:
         (trace,) = collect_traces(target, {name: network}, tokenizer, [("law", request)])
         cut = Trace(kind="law", request=request, output=trace.output[:40], matches={name: trace.matches[name][:40]})
         run = decode(cut, always(name))
-        prompt = tokenizer.encode(BOS + request.prompt_text).ids
+        prompt = tokenizer.encode(request.prompt_text).ids
         assert (run.iterations, run.accepted) == played(target, network, prompt, list(cut.output))
         assert run.tokens == 39
 
