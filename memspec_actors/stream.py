@@ -9,7 +9,9 @@ from memspec_actors.protocols.requests import GenerationRequest
 from memspec_actors.protocols.results import GenerationResult, TextChunk
 from memspec_actors.runtime import ActorRef
 
-__all__ = ["Requests", "TextStream"]
+__all__ = ["MAX_OPEN_REQUESTS", "Requests", "TextStream"]
+
+MAX_OPEN_REQUESTS = 1024  # running and waiting
 
 
 class Requests:
@@ -28,6 +30,8 @@ class Requests:
     def submit(self, stream: "TextStream") -> None:
         """Send the stream's request. Raises EngineClosed or Overloaded."""
         self.check_open()
+        if len(self._open) >= MAX_OPEN_REQUESTS:
+            raise Overloaded(f"{MAX_OPEN_REQUESTS} requests are waiting; try again later")
         try:
             self._decoder.tell(Generate(request=stream.request, sink=stream))
         except MailboxFull as error:

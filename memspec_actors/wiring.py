@@ -9,6 +9,7 @@ from memspec_actors.models.reader import DraftReader
 from memspec_actors.models.session import BoundDraft, DecodeSession
 from memspec_actors.protocols.messages import (
     CacheManagerMessage,
+    Cancel,
     DecoderMessage,
     DraftRanking,
     LoadProgress,
@@ -16,6 +17,7 @@ from memspec_actors.protocols.messages import (
     ResidentDraft,
     SchedulingPoint,
     VerifierStatsMessage,
+    WarmDraft,
 )
 from memspec_actors.protocols.requests import GenerationRequest
 from memspec_actors.runtime import ActorRef, ActorSystem, MailboxPolicy, RuntimeEvent, Workers
@@ -105,7 +107,16 @@ def wire(parts: Parts, observer: Callable[[RuntimeEvent], None]) -> Wired:
     decoder: ActorRef[DecoderMessage] = system.spawn(
         "decoder",
         lambda: Decoder(setup, peers),
-        mailbox=MailboxPolicy(capacity=1024, latest={ResidencyAnnounced: lambda _: None, DraftRanking: lambda _: None}),
+        mailbox=MailboxPolicy(
+            capacity=1024,
+            latest={
+                ResidencyAnnounced: lambda _: None,
+                DraftRanking: lambda _: None,
+                # One of a kind, and their senders cannot wait: however many requests crowd the mailbox, these get in.
+                WarmDraft: lambda warm: warm.draft,
+                Cancel: lambda cancel: cancel.request_id,
+            },
+        ),
     )
     return Wired(
         system=system,

@@ -13,14 +13,14 @@ from pathlib import Path
 import pytest
 
 from memspec_actors.config import ScheduleConfig
-from memspec_actors.errors import LoadError, MemSpecError
+from memspec_actors.errors import LoadError, MailboxFull, MemSpecError, Overloaded
 from memspec_actors.models.loading import LoadReport
 from memspec_actors.models.reader import ReadDraft
 from memspec_actors.models.session import BoundDraft, DecodeSession
 from memspec_actors.models.testing import ToyRunner
 from memspec_actors.protocols import events
 from memspec_actors.protocols.events import Event
-from memspec_actors.protocols.messages import LoadProgress, Placement, ResidentDraft
+from memspec_actors.protocols.messages import Generate, LoadProgress, Placement, ResidentDraft
 from memspec_actors.protocols.requests import GenerationRequest, SamplingParams
 from memspec_actors.protocols.results import GenerationResult
 from memspec_actors.runtime import Crashed, RuntimeEvent
@@ -32,7 +32,7 @@ from memspec_actors.speculation.accept import acceptance_rule
 from memspec_actors.speculation.commit import CommitState
 from memspec_actors.speculation.statistics import SpeculationCounters
 from memspec_actors.speculation.stop import stop_rule
-from memspec_actors.stream import Requests, TextStream
+from memspec_actors.stream import MAX_OPEN_REQUESTS, Requests, TextStream
 from memspec_actors.telemetry.event_log import EventLog
 from memspec_actors.telemetry.reader import read_events
 from memspec_actors.wiring import Parts, Wired, wire
@@ -433,3 +433,50 @@ def test_a_decoder_that_dies_fails_its_requests_by_name_and_serves_the_next(tmp_
     world = run_world(0, tmp_path / "log", Faults(), scenario)
     assert [crash.actor for crash in world.crashes] == ["decoder"]
     check_log(tmp_path / "log", 3, world.memory.budget, 2)
+
+
+def test_a_full_mailbox_costs_neither_drafts_nor_cancellations(tmp_path: Path) -> None:
+    """Behaviour 21: however full the Decoder's mailbox, what the CacheManager and a leaving caller send gets in."""
+
+    async def flood(world: World) -> None:
+        while True:
+            stream = world.request(99, "static:a", max_new_tokens=1)
+            try:
+                world.wired.decoder.tell(Generate(request=stream.request, sink=stream))
+            except MailboxFull:
+                await asyncio.sleep(0.001)
+
+    async def scenario(world: World) -> None:
+        first = asyncio.create_task(read_to_end(world.request(0, "static:a")))
+        second = asyncio.create_task(read_to_end(world.request(1, "static:a")))
+        await asyncio.sleep(0.001)
+        flooding = asyncio.create_task(flood(world))
+        await asyncio.sleep(0.01)
+        second.cancel()
+        result = await first
+        flooding.cancel()
+        assert result.scheduling.drafts["a"].iterations > 0, "the draft was never announced"
+        assert not world.requests._open
+
+    world = run_world(0, tmp_path / "log", Faults(), scenario)
+    assert not world.crashes
+    finished = [event for event in read_events(tmp_path / "log") if isinstance(event, events.RequestFinished)]
+    assert [event.finish_reason for event in finished if event.request_id == "r1"] == ["cancelled"]
+
+
+def test_too_many_open_requests_are_refused(tmp_path: Path) -> None:
+    """Behaviour 21: a caller that goes on asking must hear that it is too much, and not fill the memory."""
+
+    async def scenario(world: World) -> None:
+        streams = [world.request(i, "target-only", max_new_tokens=1) for i in range(MAX_OPEN_REQUESTS + 1)]
+        for stream in streams[:-1]:
+            world.requests.submit(stream)
+            await asyncio.sleep(0.0001)  # long enough for the Decoder to take some of them out of its mailbox
+        with pytest.raises(Overloaded, match="try again"):
+            world.requests.submit(streams[-1])
+        world.requests.leave(streams[0])
+        world.requests.submit(streams[-1])
+        for stream in streams:
+            world.requests.leave(stream)
+
+    run_world(0, tmp_path / "log", Faults(), scenario)
