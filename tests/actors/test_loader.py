@@ -12,8 +12,8 @@ from memspec_actors.models.reader import ReadDraft
 from memspec_actors.protocols.messages import (
     CacheManagerMessage,
     LoadDraft,
-    LoadFailed,
     LoaderMessage,
+    LoadFailed,
     Placement,
     ResidentDraft,
 )
