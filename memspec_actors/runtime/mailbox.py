@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
@@ -117,10 +117,6 @@ class Mailbox(Generic[M]):
         if self.closed:
             return None
         return self._taken(*await self._queue.get())
-
-    async def __aiter__(self) -> AsyncIterator[Envelope[M]]:
-        while (envelope := await self.receive()) is not None:
-            yield envelope
 
     def expect(self, envelope: Envelope[M]) -> None:
         """Remember that somebody waits for the answer to this envelope, until it is withdrawn."""

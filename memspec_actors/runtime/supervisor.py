@@ -16,7 +16,7 @@ from memspec_actors.runtime.ref import ActorRef
 from memspec_actors.runtime.restart import RestartPolicy
 from memspec_actors.runtime.supervised import Supervised, sole_cause
 
-__all__ = ["ActorSystem", "RestartPolicy"]
+__all__ = ["ActorSystem"]
 
 M = TypeVar("M")
 
@@ -49,23 +49,21 @@ class ActorSystem:
         *,
         mailbox: MailboxPolicy | None = None,
         restart: RestartPolicy | None = None,
-        critical: bool = False,
     ) -> ActorRef[M]:
         """Add an actor and return its ref, which may be used at once; it starts with the system.
 
-        ``factory`` makes each incarnation. A ``critical`` actor is never restarted: its first crash stops the system.
-        Raises ValueError for a name that is taken, RuntimeError once the system was started.
+        ``factory`` makes each incarnation. Raises ValueError for a name that is taken, RuntimeError once the system was
+        started.
         """
         if self._supervisor is not None:
             raise RuntimeError(f"cannot spawn {name!r}: the system was started already")
         if name in self._actors:
             raise ValueError(f"an actor named {name!r} exists already; choose another name")
-        policy = RestartPolicy(max_restarts=0) if critical else restart or RestartPolicy()
         actor = Supervised(
             name,
             factory,
             mailbox=mailbox or MailboxPolicy(),
-            restart=policy,
+            restart=restart or RestartPolicy(),
             stop_timeout_s=self._stop_timeout_s,
             observe=self._observe,
             give_up=self._give_up,

@@ -7,7 +7,16 @@ import anyio
 import pytest
 
 from memspec_actors.errors import ActorDied
-from memspec_actors.runtime import Actor, ActorRef, ActorSystem, Crashed, DeadLetter, Mailbox, RuntimeEvent
+from memspec_actors.runtime import (
+    Actor,
+    ActorRef,
+    ActorSystem,
+    Crashed,
+    DeadLetter,
+    Mailbox,
+    RestartPolicy,
+    RuntimeEvent,
+)
 from memspec_actors.runtime.testing import run_virtual
 
 
@@ -170,7 +179,7 @@ def test_crash_of_the_last_handler_is_reported_but_no_failure() -> None:
 
     async def scenario() -> None:
         system = ActorSystem(observer=events.append)
-        ref = system.spawn("last", Last, critical=True)
+        ref = system.spawn("last", Last, restart=RestartPolicy(max_restarts=0))
         async with system:
             ref.tell("on the way out")
             await anyio.sleep(0.5)

@@ -202,12 +202,12 @@ def test_limit_exceeded_stops_the_system_and_says_why() -> None:
     assert diary.count("fragile started") == diary.count("fragile stopped") == 3
 
 
-def test_critical_actor_is_not_restarted() -> None:
+def test_an_actor_without_restarts_stops_the_system() -> None:
     """The system would go on after the one actor without which nothing works has lost its state."""
 
     async def scenario() -> None:
         system = ActorSystem()
-        ref = system.spawn("decoder", Fragile, critical=True)
+        ref = system.spawn("decoder", Fragile, restart=RestartPolicy(max_restarts=0))
         async with system:
             ref.tell("crash")
             failure = await system.wait_failed()
@@ -222,7 +222,7 @@ def test_first_of_several_failures_is_the_one_that_counts() -> None:
 
     async def scenario() -> SystemFailed | None:
         system = ActorSystem(observer=events.append)
-        refs = [system.spawn(name, Fragile, critical=True) for name in ("one", "two")]
+        refs = [system.spawn(name, Fragile, restart=RestartPolicy(max_restarts=0)) for name in ("one", "two")]
         async with system:
             for ref in refs:
                 ref.tell("crash")
@@ -270,7 +270,7 @@ def test_failure_during_a_long_start_ends_the_start() -> None:
 
     async def scenario() -> float:
         system = ActorSystem()
-        ref = system.spawn("fragile", Fragile, critical=True)
+        ref = system.spawn("fragile", Fragile, restart=RestartPolicy(max_restarts=0))
         system.spawn("slow", Slow)
         ref.tell("crash")
         with pytest.raises(SystemFailed, match="'fragile' crashed with"):
