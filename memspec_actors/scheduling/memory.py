@@ -42,11 +42,6 @@ class ArenaMap:
         """Bytes of all placed keys, shared ones counted once, padding not counted."""
         return sum(block.nbytes for block in self._blocks.values())
 
-    @property
-    def largest_gap(self) -> int:
-        """Bytes of the largest artefact that could be placed now."""
-        return max((size for _, size in self._gaps()), default=0)
-
     def place(self, key: str, nbytes: int) -> int | None:
         """Return the offset of a range for ``key``, or None if no gap is large enough."""
         if nbytes < 1:

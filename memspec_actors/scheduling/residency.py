@@ -19,13 +19,13 @@ import msgspec
 
 from memspec_actors.protocols.messages import ResidentDraft
 from memspec_actors.protocols.results import ResidencySnapshot
-from memspec_actors.scheduling.artefacts import Artefact, DraftSpec
+from memspec_actors.scheduling.artefacts import DraftSpec
 from memspec_actors.scheduling.backoff import Backoff, Quarantine
 from memspec_actors.scheduling.instructions import AbortLoad, Announce, Failed, Freed, Instruction, Revoked, Warm
 from memspec_actors.scheduling.slots import IN_TRANSIT, Slot, Slots, State
 from memspec_actors.scheduling.working_set import Eviction, update_cache, working_set
 
-__all__ = ["Artefact", "Backoff", "DraftSpec", "Residency", "ResidencyCounts"]
+__all__ = ["Residency", "ResidencyCounts"]
 
 # What an announcement tells: the drafts that may be used and the names of those that cannot be loaded.
 View = tuple[tuple[ResidentDraft, ...], tuple[str, ...]]

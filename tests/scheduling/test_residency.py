@@ -6,6 +6,8 @@ from typing import TypeVar
 import pytest
 
 from memspec_actors.protocols.messages import ResidentDraft
+from memspec_actors.scheduling.artefacts import Artefact, DraftSpec
+from memspec_actors.scheduling.backoff import Backoff
 from memspec_actors.scheduling.instructions import (
     AbortLoad,
     Announce,
@@ -16,7 +18,7 @@ from memspec_actors.scheduling.instructions import (
     StartLoad,
     Warm,
 )
-from memspec_actors.scheduling.residency import Artefact, Backoff, DraftSpec, Residency
+from memspec_actors.scheduling.residency import Residency
 
 DRAFTS = ("general", "code", "math", "law", "medical")
 T = TypeVar("T")
