@@ -22,8 +22,6 @@ __all__ = [
     "SpeculationConfig",
     "StorageConfig",
     "TargetConfig",
-    "parse_bandwidth",
-    "parse_bytes",
     "zoo_name",
 ]
 
@@ -43,11 +41,11 @@ def zoo_name(model: str) -> str | None:
     return model.removeprefix("zoo:") if model.startswith("zoo:") else None
 
 
-class Section(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class _Section(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Base of all sections: frozen, keyword only, unknown keys refused."""
 
 
-class TargetConfig(Section, frozen=True, kw_only=True):
+class TargetConfig(_Section, frozen=True, kw_only=True):
     """``[target]``: the model whose text is generated. ``threads`` are those of the decoding computations."""
 
     model: str = "zoo"
@@ -63,7 +61,7 @@ class TargetConfig(Section, frozen=True, kw_only=True):
         _require(self.threads >= 1, "[target] threads", self.threads, "an integer >= 1")
 
 
-class DraftConfig(Section, frozen=True, kw_only=True):
+class DraftConfig(_Section, frozen=True, kw_only=True):
     """``[[drafts]]``: one draft model; without ``model`` it is the embedded one of that name."""
 
     name: str
@@ -76,7 +74,7 @@ class DraftConfig(Section, frozen=True, kw_only=True):
             msgspec.structs.force_setattr(self, "model", f"zoo:{self.name}")
 
 
-class MemoryConfig(Section, frozen=True, kw_only=True):
+class MemoryConfig(_Section, frozen=True, kw_only=True):
     """``[memory]``: room for drafts beside the target: ``capacity`` of them (K), or ``budget`` bytes, which win."""
 
     capacity: int = 2
@@ -92,7 +90,7 @@ class MemoryConfig(Section, frozen=True, kw_only=True):
         return None if self.budget is None else parse_bytes(self.budget, "[memory] budget")
 
 
-class ScheduleConfig(Section, frozen=True, kw_only=True):
+class ScheduleConfig(_Section, frozen=True, kw_only=True):
     """``[schedule]``: a scheduling point every ``interval`` iterations (N), seeing ``recent_tokens`` tokens (T)."""
 
     policy: str = "memspec"
@@ -105,14 +103,14 @@ class ScheduleConfig(Section, frozen=True, kw_only=True):
         _require(self.recent_tokens >= 1, "[schedule] recent_tokens", self.recent_tokens, "an integer >= 1")
 
 
-class SpeculationConfig(Section, frozen=True, kw_only=True):
+class SpeculationConfig(_Section, frozen=True, kw_only=True):
     """``[speculation]``: when to stop drafting and what to accept; the rules' names are checked by who applies them."""
 
     stop: str = "fixed:5"
     accept: str = "auto"
 
 
-class PredictorConfig(Section, frozen=True, kw_only=True):
+class PredictorConfig(_Section, frozen=True, kw_only=True):
     """``[predictor]``: the directory with encoder and head, ``"zoo"`` for the embedded one, None (``"none"``) for none.
 
     ``"auto"`` becomes ``"zoo"`` beside the embedded target and None beside any other.
@@ -125,7 +123,7 @@ class PredictorConfig(Section, frozen=True, kw_only=True):
             msgspec.structs.force_setattr(self, "path", None)
 
 
-class StorageConfig(Section, frozen=True, kw_only=True):
+class StorageConfig(_Section, frozen=True, kw_only=True):
     """``[storage]``: an optional throttle on loading drafts, to emulate slow storage."""
 
     bandwidth: str | None = None
@@ -139,7 +137,7 @@ class StorageConfig(Section, frozen=True, kw_only=True):
         return None if self.bandwidth is None else parse_bandwidth(self.bandwidth, "[storage] bandwidth")
 
 
-class EventsConfig(Section, frozen=True, kw_only=True):
+class EventsConfig(_Section, frozen=True, kw_only=True):
     """``[events]``: where the event log goes (None: nowhere), how much of it, and the size at which it is rotated.
 
     Level ``"debug"`` is complete; ``"info"`` leaves out what is written per iteration and cannot be audited.
@@ -162,7 +160,7 @@ class EventsConfig(Section, frozen=True, kw_only=True):
 ZOO_DRAFTS = tuple(DraftConfig(name=name) for name in ("general", "code", "math", "law", "medical"))
 
 
-class Config(Section, frozen=True, kw_only=True):
+class Config(_Section, frozen=True, kw_only=True):
     """Describe an engine completely. ``drafts`` default to the embedded five, or to none beside a target by path."""
 
     target: TargetConfig = TargetConfig()
