@@ -15,7 +15,7 @@ import msgspec
 
 __all__ = ["Check", "run_checks"]
 
-PACKAGES = ("torch", "transformers", "tokenizers", "safetensors", "numpy", "scipy", "anyio", "msgspec", "structlog")
+PACKAGES = ("torch", "transformers", "tokenizers", "safetensors", "numpy", "anyio", "msgspec", "structlog")
 EXTRAS = {"gptq": ("auto_gptq", "only to quantise checkpoints, in an environment of its own")}
 CPU_FLAGS = ("avx2", "avx512f", "avx512_bf16", "avx512_vnni", "avx_vnni", "amx_bf16", "bf16", "i8mm")
 MIN_FREE_GIB = 2
