@@ -99,8 +99,9 @@ class Layout:
     def _place(self, *names: str, transposed: bool = False) -> None:
         entries = [self._weights[name] for name in names]
         dtype = RUN_DTYPE_NAMES[self._dtype] if entries[0].dtype in FLOAT_DTYPES else entries[0].dtype
-        vector = len(entries[0].shape) < 2 or self._shape is None
-        columns = 1 if vector else entries[0].shape[-1]
+        shape = entries[0].shape
+        vector = len(shape) != 2 or self._shape is None  # the generic runner restores shapes itself
+        columns = 1 if len(shape) != 2 or vector else shape[1]
         heights = [math.prod(entry.shape) // columns for entry in entries]
         total = sum(heights)
         self.slots[names[0]] = Slot(self.nbytes, total, columns, vector, transposed)
