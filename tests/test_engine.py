@@ -59,7 +59,7 @@ async def heartbeat() -> AsyncIterator[list[float]]:
 
 
 async def test_greedy_text_equals_transformers_under_every_policy() -> None:
-    """Invariant 5 on real models: speculation must not change a single token."""
+    """Speculation would change the text."""
     transformers = pytest.importorskip("transformers")
     model = transformers.AutoModelForCausalLM.from_pretrained(zoo_path("target"), dtype=torch.float32)
     rng = random.Random("eval:identity")
@@ -103,7 +103,7 @@ async def test_an_answer_that_changes_domain_makes_drafts_come_and_go(tmp_path: 
 
 
 async def test_the_result_adds_up() -> None:
-    """Behaviour 24 on a real run, through every field that the JSON carries."""
+    """The figures that the JSON carries would contradict each other, the chunks or the engine's statistics."""
     async with MemSpec.open() as engine:
         stream = engine.stream(MIXED, max_new_tokens=200)
         chunks = [chunk async for chunk in stream]
@@ -167,7 +167,7 @@ def _top(logits: torch.Tensor) -> tuple[list[float], list[int]]:
 
 
 async def test_the_event_loop_never_blocks() -> None:
-    """Behaviour 19: a server on this loop would miss its deadlines. (Loads are throttled so that they take long.)"""
+    """A server on this loop would miss its deadlines. (Loads are throttled so that they take long.)"""
     config = Config(storage=StorageConfig(bandwidth="20MB/s"))
     async with MemSpec.open(config) as engine, heartbeat() as gaps:
         await engine.generate(MIXED, max_new_tokens=120)
@@ -177,7 +177,7 @@ async def test_the_event_loop_never_blocks() -> None:
 
 
 async def test_a_missing_draft_file_costs_only_that_draft(tmp_path: Path) -> None:
-    """Behaviour 16: the file vanishes after it was checked; the text is the same and the log names the file."""
+    """A draft's file vanishes after it was checked: generation would fail, or nobody would learn which file it was."""
     import shutil
 
     copy = tmp_path / "law"
@@ -225,7 +225,7 @@ async def test_bad_input_is_refused_by_name(tmp_path: Path) -> None:
 
 
 async def test_a_draft_with_another_tokenizer_is_refused(tmp_path: Path) -> None:
-    """Behaviour 12: same size, other meaning of the ids: silently, acceptance would be near zero."""
+    """Same size, other meaning of the ids: silently, acceptance would be near zero."""
     import json
     import shutil
 
@@ -246,7 +246,7 @@ STATIC_LAW = ScheduleConfig(policy="static:law")
 
 
 async def test_closing_the_engine_ends_every_stream_and_task() -> None:
-    """Behaviour 18: a stream left open would hang for ever."""
+    """A stream left open would hang for ever."""
     before = asyncio.all_tasks()
     errors: list[Exception] = []
 
@@ -265,7 +265,7 @@ async def test_closing_the_engine_ends_every_stream_and_task() -> None:
 
 
 async def test_five_requests_naming_five_drafts_all_finish() -> None:
-    """Behaviour 14: with room for two, nobody starves."""
+    """With room for two, a request could wait for ever for its draft."""
     async with MemSpec.open() as engine:
         requests = [engine.generate(MIXED, max_new_tokens=40, policy=f"static:{name}") for name in DOMAINS]
         results = await asyncio.gather(*requests)

@@ -1,3 +1,5 @@
+"""Which drafts lie where in the arena, and what they cost together."""
+
 import pytest
 
 from memspec_actors.errors import ConfigError

@@ -1,3 +1,5 @@
+"""How long a draft that could not be loaded is left alone."""
+
 import pytest
 
 from memspec_actors.scheduling.backoff import Backoff, Quarantine

@@ -1,3 +1,5 @@
+"""The map of the arena, against one flag per byte."""
+
 import random
 
 import pytest

@@ -1,3 +1,5 @@
+"""Which draft decodes now."""
+
 from hypothesis import given
 from hypothesis import strategies as st
 

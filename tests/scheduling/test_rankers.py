@@ -1,3 +1,5 @@
+"""Policies by name, and the rankers that need no model."""
+
 import pytest
 
 from memspec_actors.errors import ConfigError

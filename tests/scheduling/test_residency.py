@@ -1,3 +1,5 @@
+"""The residency state machine, one scenario at a time."""
+
 import subprocess
 import sys
 from collections.abc import Sequence

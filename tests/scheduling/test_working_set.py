@@ -1,3 +1,5 @@
+"""Algorithm 2, against the paper's own as printed."""
+
 from collections.abc import Sequence
 
 from hypothesis import given
