@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator
 
-from memspec_actors.errors import EngineClosed, MailboxFull, MemSpecError, Overloaded
+from memspec_actors.errors import EngineClosed, MailboxFull, Overloaded, UsageError
 from memspec_actors.protocols.messages import Cancel, DecoderMessage, Generate
 from memspec_actors.protocols.requests import GenerationRequest
 from memspec_actors.protocols.results import GenerationResult, TextChunk
@@ -74,15 +74,15 @@ class TextStream:
 
     @property
     def result(self) -> GenerationResult:
-        """Return the result. Raises MemSpecError while the stream is not exhausted."""
+        """Return the result. Raises UsageError while the stream is not exhausted."""
         if self._result is None:
-            raise MemSpecError("the stream has no result yet: iterate over it to its end first")
+            raise UsageError("the stream has no result yet: iterate over it to its end first")
         return self._result
 
     async def __aiter__(self) -> AsyncIterator[TextChunk]:
         """Yield chunks; the errors of the request are raised here. A stream can be iterated over once."""
         if self._begun:
-            raise MemSpecError("the stream was iterated over already; ask the engine for a new one")
+            raise UsageError("the stream was iterated over already; ask the engine for a new one")
         self._begun = True
         self._requests.submit(self)
         try:

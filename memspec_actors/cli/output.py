@@ -22,12 +22,12 @@ def print_json(value: Any) -> None:
     typer.echo(msgspec.json.encode(value).decode())
 
 
-def circumstances(threads: int, dtype: str, emulated: tuple[str, ...] = ()) -> dict[str, Any]:
+def circumstances(threads: int, dtype: str) -> dict[str, Any]:
     """Say under what circumstances figures were measured, to be printed beside them."""
     from importlib.metadata import version
 
     versions = {name: version(name) for name in ("memspec-actors", "torch")}
-    return {"versions": versions, "threads": threads, "dtype": dtype, "emulated": emulated}
+    return {"versions": versions, "threads": threads, "dtype": dtype, "emulated": []}
 
 
 @contextmanager
