@@ -118,6 +118,7 @@ class Decoder(Actor[DecoderMessage]):
         self._setup = setup
         self._peers = peers
         self._waiting: deque[_Waiting] = deque()
+        self._served: _Waiting | None = None  # whose turn it is, from before its session is opened
         self._run: _Run | None = None
         self._announced = ResidencyAnnounced(epoch=0, resident=(), unavailable=())
         self._acknowledged = 0
@@ -134,7 +135,7 @@ class Decoder(Actor[DecoderMessage]):
                 await self._read(inbox)
                 self._settle_draft()
                 if self._waiting:
-                    generate, recorder, trace_id = self._waiting.popleft()
+                    self._served = generate, recorder, trace_id = self._waiting.popleft()
                     with tracing(trace_id):
                         await self._decode(generate, recorder, inbox)
         except Exception as error:
@@ -238,7 +239,7 @@ class Decoder(Actor[DecoderMessage]):
         else:
             ids = tuple(session.state.token_ids)
             generate.sink.finish(recorder.finished(text=session.state.text, token_ids=ids, reason=reason))
-        self._run = None
+        self._run = self._served = None
         self._settle_draft()
 
     async def _iterate(self, run: _Run, inbox: Mailbox[DecoderMessage]) -> FinishReason:
@@ -347,9 +348,8 @@ class Decoder(Actor[DecoderMessage]):
 
     def _fail_all(self, error: Exception) -> None:
         """Resolve everyone who waits on this Decoder."""
-        run, self._run = self._run, None
-        ended: list[_Run | _Waiting] = [run] if run is not None else []
-        for each in [*ended, *self._waiting]:
+        served, self._run, self._served = self._served, None, None
+        for each in [*([] if served is None else [served]), *self._waiting]:
             each.recorder.failed(error)
             each.generate.sink.fail(error)
         self._waiting.clear()

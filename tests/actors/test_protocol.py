@@ -91,6 +91,7 @@ class Faults:
     rank_crashes: float = 0.0
     progress_crashes: float = 0.0
     statistics_crash: float = 0.0
+    session_crashes: float = 0.0
 
 
 class Reader:
@@ -212,6 +213,8 @@ class World:
             self.log.write(events.ActorCrashed(actor=event.actor, error=repr(event.error), restarts=event.restarts))
 
     def _open_session(self, request: GenerationRequest) -> DecodeSession:
+        if self.faults.session_crashes and self.rng.random() < self.faults.session_crashes:
+            raise RuntimeError("no memory for a cache")
         return DecodeSession(
             target=self.target,
             request=request,
@@ -480,3 +483,14 @@ def test_too_many_open_requests_are_refused(tmp_path: Path) -> None:
             world.requests.leave(stream)
 
     run_world(0, tmp_path / "log", Faults(), scenario)
+
+
+def test_a_request_whose_session_cannot_be_opened_is_failed_too(tmp_path: Path) -> None:
+    """Invariant 8: between queue and decoding a request belongs to nobody's list; its caller would wait for ever."""
+
+    async def scenario(world: World) -> None:
+        outcomes = await asyncio.gather(*(read_to_end(world.request(i)) for i in range(2)), return_exceptions=True)
+        assert all(isinstance(error, MemSpecError) and "no memory" in str(error) for error in outcomes), outcomes
+
+    world = run_world(0, tmp_path / "log", Faults(session_crashes=1.0), scenario)
+    check_log(tmp_path / "log", 2, world.memory.budget, 2)
