@@ -1,6 +1,6 @@
 """Measure a model's forward pass, lean and by transformers, against the memory floor; and its loads.
 
-Run as ``python bench/runner_speed.py [--model DIR] [--json]``; without a model it takes the embedded target. One thread.
+Run as ``python bench/runner_speed.py [--model DIR] [--json]``; without a model, the embedded target. One thread.
 A pass is timed in processor time of its thread, least and median of all rounds, so that other work on the machine
 disturbs little; the floor is the time to read every weight once from memory.
 """
