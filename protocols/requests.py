@@ -10,7 +10,7 @@ class SamplingParams(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
 
     ``temperature`` 0 is greedy. Filters apply in the order temperature, top-k, top-p, min-p; ``top_k`` 0, ``top_p`` 1
     and ``min_p`` 0 are off. ``seed`` None draws one. ``stop_token_ids`` join the model's own end ids; ``ignore_eos``
-    removes them all, the given ones included. Raises ValueError for a value out of range.
+    removes them all, the given ones included. Raises ValueError for a value out of range or of another type.
     """
 
     temperature: float = 0.0
@@ -24,12 +24,20 @@ class SamplingParams(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     include_stop_str_in_output: bool = False
 
     def __post_init__(self) -> None:
-        _require(0.0 <= self.temperature < float("inf"), "temperature", self.temperature, "a finite number >= 0")
-        _require(self.top_k >= 0, "top_k", self.top_k, "an integer >= 0 (0 is off)")
-        _require(0.0 < self.top_p <= 1.0, "top_p", self.top_p, "a number in (0, 1]")
-        _require(0.0 <= self.min_p <= 1.0, "min_p", self.min_p, "a number in [0, 1]")
-        _require(all(self.stop), "stop", self.stop, "non-empty strings")
-        _require(self.seed is None or 0 <= self.seed < 2**63, "seed", self.seed, "an integer in [0, 2**63)")
+        # Types too: in the middle of decoding a value of another type would bring the Decoder down, for everybody.
+        _require(
+            _is(self.temperature, int, float) and 0.0 <= self.temperature < float("inf"),
+            "temperature", self.temperature, "a finite number >= 0",
+        )  # fmt: skip
+        _require(_is(self.top_k, int) and self.top_k >= 0, "top_k", self.top_k, "an integer >= 0 (0 is off)")
+        _require(_is(self.top_p, int, float) and 0.0 < self.top_p <= 1.0, "top_p", self.top_p, "a number in (0, 1]")
+        _require(_is(self.min_p, int, float) and 0.0 <= self.min_p <= 1.0, "min_p", self.min_p, "a number in [0, 1]")
+        _require(
+            self.seed is None or (_is(self.seed, int) and 0 <= self.seed < 2**63),
+            "seed", self.seed, "an integer in [0, 2**63)",
+        )  # fmt: skip
+        _require(_are(self.stop, str) and all(self.stop), "stop", self.stop, "a tuple of non-empty strings")
+        _require(_are(self.stop_token_ids, int), "stop_token_ids", self.stop_token_ids, "a tuple of token ids")
 
     @property
     def greedy(self) -> bool:
@@ -47,6 +55,14 @@ class GenerationRequest(msgspec.Struct, frozen=True, kw_only=True):
     policy: str
     stop_rule: str
     accept: str
+
+
+def _is(value: object, *kinds: type) -> bool:
+    return isinstance(value, kinds) and not isinstance(value, bool)
+
+
+def _are(values: object, kind: type) -> bool:
+    return isinstance(values, tuple | list) and all(_is(value, kind) for value in values)
 
 
 def _require(holds: bool, name: str, value: object, expected: str) -> None:

@@ -124,7 +124,7 @@ def _top_p_floor(probs: Tensor, top_p: float) -> Tensor:
     num_candidates = (probs >= (1.0 - top_p) / probs.shape[-1]).sum(dim=-1).amax()
     best = probs.topk(int(num_candidates), dim=-1).values
     before = best.cumsum(dim=-1) - best  # probability of all better tokens
-    num_kept = (before < top_p).sum(dim=-1, keepdim=True)
+    num_kept = (before < top_p).sum(dim=-1, keepdim=True).clamp_(min=1)  # a top_p near 0 is 0 in float32
     return best.gather(-1, num_kept - 1)
 
 

@@ -54,6 +54,12 @@ def test_filters_agree_with_transformers(
     torch.testing.assert_close(probabilities(logits, params), transformers_probabilities(logits, params))
 
 
+def test_a_top_p_too_small_for_float32_keeps_the_likeliest_token() -> None:
+    """A request with such a filter, which is in range, would bring the Decoder down."""
+    params = SamplingParams(temperature=5e-324, top_k=10**20, top_p=1e-300, min_p=1.0)
+    assert probabilities(torch.tensor([[1.0, 3.0, 2.0]]), params).tolist() == [[0.0, 1.0, 0.0]]
+
+
 @pytest.mark.parametrize("params", [{}, {"top_k": 7}, {"top_p": 0.8}, {"top_k": 30, "top_p": 0.6, "min_p": 0.02}])
 def test_a_row_alone_equals_the_row_in_a_block_and_sums_to_one(params: dict[str, float]) -> None:
     """A token's distribution would depend on how many tokens were drafted around it."""
