@@ -106,6 +106,8 @@ class MemSpec:
         override the configuration for this request. Raises InvalidRequest, ConfigError, and EngineClosed.
         """
         self._requests.check_open()
+        if not isinstance(max_new_tokens, int):
+            raise InvalidRequest(f"max_new_tokens is {max_new_tokens!r}; it must be an integer")
         sampling = sampling or SamplingParams()
         policy_name, stop_name, accept_name = self._resolve(sampling, policy, stop, accept)
         request = GenerationRequest(
@@ -131,12 +133,14 @@ class MemSpec:
     def encode(self, prompt: Prompt, *, raw: bool = False) -> tuple[int, ...]:
         """Return the token ids of a prompt as the target sees it. Raises InvalidRequest for one that cannot be used."""
         tokenizer = self._loadout.tokenizer
+        if not isinstance(prompt, Sequence) or isinstance(prompt, bytes | bytearray | memoryview):
+            raise InvalidRequest(f"the prompt is a {type(prompt).__name__}; give text, chat messages, or token ids")
         if not isinstance(prompt, str) and all(isinstance(each, int) for each in prompt):
             ids = tuple(each for each in prompt if isinstance(each, int))
         elif isinstance(prompt, str) and (raw or tokenizer.chat_template is None):
-            ids = tuple(tokenizer.encode(prompt))
+            ids = tuple(tokenizer.encode(_whole(prompt)))
         else:
-            ids = tuple(tokenizer.encode(self.chat_prompt(prompt), add_special_tokens=False))
+            ids = tuple(tokenizer.encode(_whole(self.chat_prompt(prompt)), add_special_tokens=False))
         if not ids:
             raise InvalidRequest("the prompt is empty; give at least one token")
         if not all(0 <= each < self._loadout.num_ids for each in ids):
@@ -287,6 +291,17 @@ class _TextDecoder:
 
     def flush(self) -> str:
         return self._decoder.finish()
+
+
+def _whole(text: str) -> str:
+    """Return ``text``; raise InvalidRequest if it holds half a character, which no tokenizer takes."""
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise InvalidRequest(
+            f"the prompt is no valid Unicode: {text[error.start]!a} at character {error.start}; was it UTF-8?"
+        ) from error
+    return text
 
 
 def _residency(loadout: Loadout) -> Residency:

@@ -6,13 +6,14 @@ import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 from msgspec.structs import replace
 
 from memspec_actors import Config, MemSpec, SamplingParams
-from memspec_actors.config import DraftConfig, EventsConfig, ScheduleConfig, StorageConfig
+from memspec_actors.config import DraftConfig, EventsConfig, ScheduleConfig, StorageConfig, TargetConfig
 from memspec_actors.errors import CheckpointError, ConfigError, EngineClosed, IncompatibleDraft, InvalidRequest
 from memspec_actors.protocols import events
 from memspec_actors.telemetry.reader import read_events
@@ -239,6 +240,40 @@ async def test_a_draft_with_another_tokenizer_is_refused(tmp_path: Path) -> None
     path.write_text(json.dumps(tokenizer))
     with pytest.raises(IncompatibleDraft, match=r"draft 'law'.*id 300"):
         async with MemSpec.open(Config(drafts=(DraftConfig(name="law", model=str(copy)),), schedule=STATIC_LAW)):
+            pass
+
+
+@pytest.mark.parametrize(
+    ("prompt", "options", "message"),
+    [
+        ("caf\udce9", {}, "character 3"),  # what Python makes of an argument that is no UTF-8
+        ("caf\udce9", {"raw": True}, "character 3"),
+        (b"hello", {}, "bytes"),
+        (5, {}, "int"),
+        (["hello"], {}, "chat messages"),
+        ("hello", {"max_new_tokens": 3.5}, "max_new_tokens"),
+        ("hello", {"max_new_tokens": "3"}, "max_new_tokens"),
+    ],
+)
+async def test_input_of_a_wrong_type_is_refused(prompt: Any, options: dict[str, Any], message: str) -> None:
+    """Let through, it would crash the Decoder in the middle of everybody's decoding, or never end."""
+    async with MemSpec.open(Config(drafts=(), schedule=ScheduleConfig(policy="target-only"))) as engine:
+        with pytest.raises(InvalidRequest, match=message):
+            engine.stream(prompt, **options)
+
+
+async def test_a_target_without_drafts_is_served() -> None:
+    """The reference that everything is compared with, and what a target given by path comes with."""
+    async with MemSpec.open(Config(drafts=(), schedule=ScheduleConfig(policy="target-only"))) as engine:
+        result = await engine.generate("hello", max_new_tokens=4, sampling=SamplingParams(ignore_eos=True))
+    assert len(result.token_ids) == 4
+    assert result.scheduling.share.target_only == 1
+
+
+async def test_a_device_that_is_not_supported_is_refused() -> None:
+    """Running on the CPU what was meant for a GPU would look like a slow GPU."""
+    with pytest.raises(ConfigError, match=r"device is 'cuda:1'"):
+        async with MemSpec.open(Config(target=TargetConfig(device="cuda:1"))):
             pass
 
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from memspec_actors.config import Config
 from memspec_actors.errors import ConfigError
-from memspec_actors.models.loadout import model_directory
+from memspec_actors.models.loadout import check_device, model_directory
 from memspec_actors.scheduling.rankers import parse_policy
 from memspec_actors.speculation.accept import acceptance_rule
 from memspec_actors.speculation.stop import stop_rule
@@ -17,6 +17,7 @@ def check_config(config: Config) -> None:
     parse_policy(config.schedule.policy, [draft.name for draft in config.drafts])
     stop_rule(config.speculation.stop)
     acceptance_rule(config.speculation.accept, greedy=config.speculation.accept == "exact")
+    check_device(config.target.device)
     _check_model("[target] model", config.target.model)
     for draft in config.drafts:
         _check_model(f"[[drafts]] {draft.name} model", draft.model)

@@ -1,4 +1,4 @@
-"""Open and check everything an engine's configuration names: target, tokenizer, drafts. Blocking; no draft is loaded."""
+"""Open and check all that an engine's configuration names: target, tokenizer, drafts. Blocking; loads no draft."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -13,13 +13,19 @@ from memspec_actors.models.tokenizer import Tokenizer
 from memspec_actors.models.vocabulary import check_compatible
 from memspec_actors.zoo import path as zoo_path
 
-__all__ = ["Loadout", "model_directory"]
+__all__ = ["Loadout", "check_device", "model_directory"]
 
 
 def model_directory(model: str) -> Path:
-    """Return the directory of a model given as a path, ``zoo`` or ``zoo:NAME``. Raises UsageError for an unknown one."""
+    """Return the directory of a model given as a path, ``zoo`` or ``zoo:NAME``. Raises UsageError if unknown."""
     name = zoo_name(model)
     return Path(model).expanduser() if name is None else zoo_path(name)
+
+
+def check_device(device: str) -> None:
+    """Raise ConfigError for a device that models cannot run on."""
+    if device != "cpu":
+        raise ConfigError(f'[target] device is {device!r}; models run on the "cpu" only')
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,6 +50,7 @@ class Loadout:
 
         Raises CheckpointError, IncompatibleDraft or ConfigError, naming the draft, the file and what is wrong.
         """
+        check_device(config.target.device)
         directory = model_directory(config.target.model)
         checkpoint = Checkpoint.open(directory)
         tokenizer = Tokenizer.open(directory)
@@ -73,9 +80,9 @@ def _budget(config: Config, plans: Mapping[str, LoadPlan]) -> int:
     """Return the arena's size: the given budget, or room for any ``capacity`` of the drafts."""
     sizes = sorted((plan.nbytes for plan in plans.values()), reverse=True)
     budget = config.memory.budget_bytes
-    if budget is None:
-        return sum(sizes[: config.memory.capacity])
-    if sizes and budget < sizes[-1]:
+    if budget is None or not sizes:
+        return max(ALIGNMENT, sum(sizes[: config.memory.capacity]))
+    if budget < sizes[-1]:
         raise ConfigError(
             f"[memory] budget is {budget} bytes; the smallest draft needs {sizes[-1]}: give at least that much"
         )

@@ -9,6 +9,8 @@ if TYPE_CHECKING:
 
 __all__ = ["FixedLength", "StopRule", "stop_rule"]
 
+MAX_DIGITS = 9  # no draft is longer
+
 
 class StopRule(Protocol):
     """Say after each drafted token whether to draft another; a rule may hold state of its request."""
@@ -46,6 +48,6 @@ def stop_rule(spec: str) -> StopRule:
     Raises ConfigError for anything else than ``fixed:K`` with a whole number K >= 0.
     """
     kind, _, argument = spec.partition(":")
-    if kind != "fixed" or not (argument.isascii() and argument.isdigit()):
+    if kind != "fixed" or not (argument.isascii() and argument.isdigit() and len(argument) <= MAX_DIGITS):
         raise ConfigError(f"stop is {spec!r}; known rules: fixed:K with a whole number K >= 0, as in 'fixed:5'")
     return FixedLength(int(argument))
