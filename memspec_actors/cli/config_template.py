@@ -8,7 +8,7 @@ TEMPLATE = """\
 [target]
 model = "zoo"               # a Hugging Face model directory, or "zoo": the small embedded models
 dtype = "float32"           # "float32", "bfloat16" or "auto" (what the checkpoint is stored in)
-device = "cpu"              # the only one so far
+device = "cpu"              # models run on the CPU only
 threads = 1                 # threads of the decoding computations
 
 # One table per draft. A model is a directory or "zoo:NAME".

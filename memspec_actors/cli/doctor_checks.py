@@ -64,7 +64,7 @@ def _check_torch() -> Iterator[Check]:
         f"{cores} cores usable; torch would take {torch.get_num_threads()}, decoding takes [target] threads",
     )
     if torch.cuda.is_available():
-        yield Check("cuda", "ok", torch.cuda.get_device_name())
+        yield Check("cuda", "ok", f"{torch.cuda.get_device_name()}; not used, models run on the CPU")
     else:
         yield Check("cuda", "ok", "no device; models run on the CPU")
 
