@@ -94,6 +94,7 @@ class _Run:
     session: DecodeSession
     ranking: DraftRanking | None = None
     interval: int = 0
+    unranked_interval: int = -1  # the last one whose ranking was waited for in vain
     iteration: int = 0
     cancelled: bool = False
 
@@ -107,8 +108,9 @@ class _Run:
 
     @property
     def is_ranked(self) -> bool:
-        """Tell whether the ranking of the current interval has arrived."""
-        return self.ranking is not None and self.ranking.interval >= self.interval
+        """Tell whether the ranking of the current interval has arrived, or was given up."""
+        newest = -1 if self.ranking is None else self.ranking.interval
+        return max(newest, self.unranked_interval) >= self.interval
 
 
 class Decoder(Actor[DecoderMessage]):
@@ -291,13 +293,17 @@ class Decoder(Actor[DecoderMessage]):
 
     async def _await_ranking(self, run: _Run, inbox: Mailbox[DecoderMessage]) -> float:
         """Stand still until this interval's ranking is there (inline prediction only)."""
+        if run.is_ranked or not run.policy.uses_drafts:
+            return 0.0
         started = perf_counter()
-        with anyio.move_on_after(INLINE_DEADLINE_S):
-            while run.policy.uses_drafts and not run.cancelled and not run.is_ranked:
+        with anyio.move_on_after(INLINE_DEADLINE_S) as deadline:
+            while not run.cancelled and not run.is_ranked:
                 envelope = await inbox.receive()
                 if envelope is None:
                     break
                 await self.handle(envelope)
+        if deadline.cancelled_caught:
+            run.unranked_interval = run.interval  # it will not come: the rest of the interval does without
         return (perf_counter() - started) * 1e6
 
     # --- what others learn --------------------------------------------------------------------------------------------

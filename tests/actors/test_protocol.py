@@ -92,6 +92,7 @@ class Faults:
     progress_crashes: float = 0.0
     statistics_crash: float = 0.0
     session_crashes: float = 0.0
+    rank_s: float = 0.005  # the longest that a ranking takes
 
 
 class Reader:
@@ -191,7 +192,7 @@ class World:
         name = getattr(fn, "__name__", "")
         if name == "read":  # the load begins to write now
             self._take(*args)
-        top = {"read": 0.08, "step": 0.012, "prefill": 0.02, "warm": 0.01}.get(name, 0.005)
+        top = {"read": 0.08, "step": 0.012, "prefill": 0.02, "warm": 0.01}.get(name, self.faults.rank_s)
         return self.rng.uniform(0.0, top)
 
     def _take(self, draft: object, placements: object, *_: object) -> None:
@@ -403,6 +404,22 @@ def test_inline_prediction_waits_and_says_so(tmp_path: Path) -> None:
     run_world(3, tmp_path / "log", Faults(), scenario, prediction="inline")
     records = [event for event in read_events(tmp_path / "log") if isinstance(event, events.Iteration)]
     assert any(event.waited_for == "prediction" and event.waited_us > 0 for event in records)
+
+
+def test_a_ranking_that_does_not_come_is_waited_for_once_an_interval(tmp_path: Path) -> None:
+    """Invariant 7: with inline prediction a Predictor that hangs would cost its deadline at every single iteration."""
+
+    async def scenario(world: World) -> None:
+        for i, policy in enumerate(("memspec", "target-only")):
+            stream = world.request(i, policy)
+            assert (await read_to_end(stream)).token_ids == world.reference(stream)
+
+    run_world(1, tmp_path / "log", Faults(rank_s=1e4), scenario, prediction="inline")
+    records = [event for event in read_events(tmp_path / "log") if isinstance(event, events.Iteration)]
+    waits = [(event.request_id, event.interval) for event in records if event.waited_for == "prediction"]
+    assert waits
+    assert len(waits) == len(set(waits)) < len(records)
+    assert {request_id for request_id, _ in waits} == {"r0"}, "a policy without a predictor waits for none"
 
 
 def test_sampled_text_depends_on_the_seed_alone(tmp_path: Path) -> None:
