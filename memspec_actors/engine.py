@@ -276,6 +276,9 @@ class MemSpec:
         )
 
     def _log_stop(self) -> None:
+        for draft in self._residency.abandon_loads():
+            reserved = self._residency.reserved_bytes
+            self._log.write(events.DraftLoadCancelled(actor="engine", draft=draft, reserved_bytes=reserved))
         reason = "closed" if self._wired.system.failure is None else str(self._wired.system.failure)
         self._log.write(events.SystemStopped(actor="engine", reason=reason, records=self._log.records + 1))
 

@@ -299,6 +299,26 @@ async def test_closing_the_engine_ends_every_stream_and_task() -> None:
     assert asyncio.all_tasks() == before
 
 
+async def test_closing_in_the_middle_of_loads_ends_them_in_the_log(tmp_path: Path) -> None:
+    """Invariant 6 from the log alone; and storage that needs a minute for a draft must not hold the end up."""
+    log = tmp_path / "events.jsonl"
+    config = replace(with_events(log), storage=StorageConfig(bandwidth="50KB/s"))
+    async with MemSpec.open(config) as engine:
+        await engine.generate(MIXED, max_new_tokens=8)
+        assert len(engine.residency().loading) == 2
+        closing = time.perf_counter()
+    assert time.perf_counter() - closing < 5
+    records = list(read_events(log))
+    started = [record.draft for record in records if isinstance(record, events.DraftLoadStarted)]
+    ended = [record.draft for record in records if isinstance(record, LOAD_ENDS)]
+    assert sorted(map(str, started)) == sorted(map(str, ended))
+    assert isinstance(records[-1], events.SystemStopped)
+    assert engine.residency().reserved_bytes == 0
+
+
+LOAD_ENDS = (events.DraftLoadFinished, events.DraftLoadFailed, events.DraftLoadCancelled)
+
+
 async def test_five_requests_naming_five_drafts_all_finish() -> None:
     """With room for two, a request could wait for ever for its draft."""
     async with MemSpec.open() as engine:

@@ -146,6 +146,14 @@ class Residency:
         """Let quarantined drafts whose back-off has passed be loaded again."""
         return self._settle(now)
 
+    def abandon_loads(self) -> tuple[ResidentDraft, ...]:
+        """Take back the bytes of all loads in flight, whose end nobody will tell any more; return what they were of."""
+        slots = self._slots.in_state(*IN_TRANSIT)
+        for slot in slots:
+            self._counts.cancellations += 1
+            self._slots.drop(slot)
+        return tuple(slot.draft for slot in slots)
+
     # --- questions ----------------------------------------------------------------------------------------------------
 
     def next_tick(self) -> float | None:
