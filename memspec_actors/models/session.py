@@ -12,6 +12,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from memspec_actors.errors import InvalidLogits
 from memspec_actors.models.runner import Cache, Runner
 from memspec_actors.protocols.messages import ResidentDraft
 from memspec_actors.protocols.requests import GenerationRequest
@@ -178,7 +179,10 @@ class DecodeSession:
         draws: list[Draw] = []
         while len(draws) < length:
             logits = self._real_ids(bound.runner.forward(feed, cache, last_only=True)[-1], bound.num_common)
-            draw = propose(logits, self.request.sampling, self._noise, len(self.tokens) + len(draws), self.accept)
+            try:
+                draw = propose(logits, self.request.sampling, self._noise, len(self.tokens) + len(draws), self.accept)
+            except InvalidLogits:  # a draft that went wrong costs its own tokens, not the request
+                break
             draws.append(draw)
             feed = [draw.id]
             if not self.stop_rule.keep_drafting(len(draws), draw.id, logits):

@@ -1,6 +1,7 @@
 """If these fail, speculation changes the text, or caches go stale when drafts come and go."""
 
 import random
+from collections.abc import Sequence
 
 import pytest
 import torch
@@ -219,3 +220,26 @@ def test_matched_sampling_gives_one_text_per_seed_under_every_draft(temperature:
     while outcome.commit.finish_reason is None:
         outcome = other.step(None)
     assert tuple(other.generated) not in texts
+
+
+class BrokenRunner(ToyRunner):
+    """A draft whose numbers overflowed."""
+
+    def logits(self, tokens: Sequence[int]) -> torch.Tensor:
+        return torch.full((self.vocab_size,), torch.nan)
+
+
+@pytest.mark.parametrize("temperature", [0.0, 1.0])
+@pytest.mark.parametrize("accept", ["match", "rejection"])
+def test_a_draft_that_outputs_nan_costs_only_its_own_tokens(temperature: float, accept: str) -> None:
+    """The target can go on by itself, so a broken draft must not fail the request."""
+    sampling = SamplingParams(temperature=temperature)
+    texts = []
+    for draft in (bound("a", BrokenRunner()), None):
+        session = session_of(ToyRunner(), sampling=sampling, accept=accept, max_new_tokens=20)
+        outcome = session.prefill()
+        while outcome.commit.finish_reason is None:
+            outcome = session.step(draft)
+            assert outcome.accepted == 0
+        texts.append(session.state.token_ids)
+    assert texts[0] == texts[1]
