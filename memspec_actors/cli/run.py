@@ -2,7 +2,7 @@
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, TextIO
 
 import typer
 
@@ -54,10 +54,11 @@ def run(
 def _read_prompt(prompt: str | None) -> str:
     if prompt is not None and prompt != "-":
         return prompt
-    if prompt is None and sys.stdin.isatty():
+    stdin: TextIO | None = sys.stdin  # None where it was closed
+    if stdin is None or (prompt is None and stdin.isatty()):
         raise InvalidRequest("there is no prompt; give one as an argument or on standard input")
     try:
-        return sys.stdin.read()
+        return stdin.read()
     except UnicodeDecodeError as error:
         raise InvalidRequest(f"the prompt on standard input is not valid UTF-8 at byte {error.start}") from error
 

@@ -184,6 +184,15 @@ def test_no_prompt_on_a_terminal_is_told_at_once(
     assert capsys.readouterr().err.startswith("memspec: error: there is no prompt; give one")
 
 
+def test_no_prompt_and_no_standard_input_is_told(
+    engine: FakeEngine, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Started with standard input closed, as some services are."""
+    monkeypatch.setattr("sys.stdin", None)
+    assert main(["run"]) == 2
+    assert capsys.readouterr().err.startswith("memspec: error: there is no prompt; give one")
+
+
 def test_prompt_that_is_no_utf8_is_refused(
     engine: FakeEngine, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
