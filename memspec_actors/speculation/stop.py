@@ -16,9 +16,6 @@ class StopRule(Protocol):
     """Say after each drafted token whether to draft another; a rule may hold state of its request."""
 
     @property
-    def name(self) -> str: ...
-
-    @property
     def max_tokens(self) -> int:
         """Bound the tokens of one draft; 0 drafts nothing."""
         ...
@@ -35,7 +32,6 @@ class FixedLength:
     """Always draft k tokens."""
 
     def __init__(self, k: int) -> None:
-        self.name = f"fixed:{k}"
         self.max_tokens = k
 
     def keep_drafting(self, num_drafted: int, token_id: int, logits: "Tensor") -> bool:

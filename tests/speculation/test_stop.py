@@ -22,7 +22,6 @@ def test_fixed_drafts_k_tokens(k: int) -> None:
         if not rule.keep_drafting(num_drafted, 0, LOGITS):
             break
     assert num_drafted == rule.max_tokens == k
-    assert rule.name == f"fixed:{k}"
 
 
 @pytest.mark.parametrize("spec", ["", "fixed", "fixed:", "fixed:-1", "fixed:2.5", "fixed:x", "fixed:²", "entropi", "5"])
