@@ -41,7 +41,7 @@ class Recipe(msgspec.Struct, frozen=True, kw_only=True):
     start: Schedule = Schedule(tokens=4_950_000, batch_tokens=1024, decay=0.6, floor=0.02)
     grown: Schedule = Schedule(tokens=60_000, batch_tokens=1024, peak=0.00008, decay=1.0)
     base: Schedule = Schedule(tokens=900_000)
-    extra: Schedule = Schedule(tokens=900_000)
+    extra: Schedule = Schedule(tokens=1_800_000, cycles=2)
     num_answers: int = 200
     answers_share: float = 0.15
     replay: float = 0.2

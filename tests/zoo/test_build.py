@@ -114,6 +114,15 @@ def test_schedule_falls_to_its_floor() -> None:
     assert schedule.rate(0, step=0) < 0.001
 
 
+def test_schedule_restarts_in_every_cycle() -> None:
+    """A second round would run at the floor and learn nothing."""
+    schedule = training.Schedule(tokens=1000, peak=0.01, decay=0.5, floor=0.1, cycles=2)
+    seen = [0, 250, 375, 500, 750, 1000, 1010]
+    assert [schedule.rate(tokens, step=10_000) for tokens in seen] == pytest.approx(
+        [0.01, 0.01, 0.0055, 0.01, 0.01, 0.001, 0.001]
+    )
+
+
 def test_weights_do_not_depend_on_the_callers_random_state(tmp_path: Path, built: Path) -> None:
     """The same recipe would give other weights after other work."""
     torch.manual_seed(99)
