@@ -18,7 +18,6 @@ from memspec_actors.models.loading import Throttle
 from memspec_actors.models.loadout import Loadout, model_directory
 from memspec_actors.models.reader import ArenaReader
 from memspec_actors.models.session import DecodeSession
-from memspec_actors.models.tokenizer import Tokenizer
 from memspec_actors.protocols import events
 from memspec_actors.protocols.messages import GetStatistics, LoadProgress
 from memspec_actors.protocols.requests import GenerationRequest, SamplingParams
@@ -200,7 +199,7 @@ class MemSpec:
     def _commit_state(self, request: GenerationRequest) -> CommitState:
         sampling, tokenizer, checkpoint = request.sampling, self._loadout.tokenizer, self._loadout.checkpoint
         return CommitState(
-            _TextDecoder(tokenizer),
+            IncrementalDecoder(tokenizer),
             end_ids=united_end_ids(
                 checkpoint.eos_ids, tokenizer.eos_id, sampling.stop_token_ids, ignore_eos=sampling.ignore_eos
             ),
@@ -281,19 +280,6 @@ class MemSpec:
             self._log.write(events.DraftLoadCancelled(actor="engine", draft=draft, reserved_bytes=reserved))
         reason = "closed" if self._wired.system.failure is None else str(self._wired.system.failure)
         self._log.write(events.SystemStopped(actor="engine", reason=reason, records=self._log.records + 1))
-
-
-class _TextDecoder:
-    """Feed an IncrementalDecoder one id at a time."""
-
-    def __init__(self, tokenizer: Tokenizer) -> None:
-        self._decoder = IncrementalDecoder(tokenizer)
-
-    def feed(self, token_id: int) -> str:
-        return self._decoder.feed((token_id,))
-
-    def flush(self) -> str:
-        return self._decoder.finish()
 
 
 def _whole(text: str) -> str:

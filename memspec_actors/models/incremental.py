@@ -1,6 +1,5 @@
 """Decode a growing sequence of ids piece by piece, never cutting a character in two."""
 
-import re
 from collections.abc import Sequence
 
 from memspec_actors.models.tokenizer import Tokenizer
@@ -8,29 +7,25 @@ from memspec_actors.models.tokenizer import Tokenizer
 __all__ = ["IncrementalDecoder"]
 
 REPLACEMENT = "\ufffd"
-BYTE_TOKEN = re.compile(r"<0x[0-9A-Fa-f]{2}>")
 WINDOW_TOKENS = 64  # decoded again at every feed
 CONTEXT_TOKENS = 8  # kept when the window moves on, so that a decoder that treats the first token apart has one
 
 
 class IncrementalDecoder:
-    """Turn ids into text as they come; the pieces and `finish`, joined, equal the decoding of all ids.
+    """Turn ids into text as they come; the pieces and `flush`, joined, equal the decoding of all ids.
 
     (tokenizers' own DecodeStream has no end, so that it loses a U+FFFD there, and lets go of bytes that a later byte
     can still spoil.)
     """
 
-    def __init__(self, tokenizer: Tokenizer, *, skip_special_tokens: bool = True) -> None:
+    def __init__(self, tokenizer: Tokenizer) -> None:
         self._tokenizer = tokenizer
-        self._skip = skip_special_tokens
-        self._skipped = _special_ids(tokenizer) if skip_special_tokens else frozenset()
-        self._byte_ids = frozenset(index for token, index in tokenizer.vocab.items() if BYTE_TOKEN.fullmatch(token))
         self._ids: list[int] = []  # the window
         self._num_emitted = 0  # characters of the window's text already given out
 
-    def feed(self, ids: Sequence[int]) -> str:
-        """Take further ids and return the text that is now certain."""
-        self._ids.extend(ids)
+    def feed(self, token_id: int) -> str:
+        """Take the next id and return the text that is now certain."""
+        self._ids.append(token_id)
         settled = self._ids[: self._num_settled()]
         text = self._decode(settled)
         # An incomplete character at the end shows as one U+FFFD. So does a real one: it comes with the next piece.
@@ -40,7 +35,7 @@ class IncrementalDecoder:
             self._move_on()
         return piece
 
-    def finish(self) -> str:
+    def flush(self) -> str:
         """Return what was held back; nothing may be fed afterwards."""
         return self._take(self._decode(self._ids))
 
@@ -53,9 +48,9 @@ class IncrementalDecoder:
         """Count the ids before a final run of byte tokens: one bad byte would turn the whole run into U+FFFD."""
         settled = len(self._ids)
         for position in range(len(self._ids) - 1, -1, -1):
-            if self._ids[position] in self._byte_ids:
+            if self._ids[position] in self._tokenizer.byte_ids:
                 settled = position
-            elif self._ids[position] not in self._skipped:
+            elif self._ids[position] not in self._tokenizer.special_ids:
                 break
         return settled
 
@@ -67,9 +62,4 @@ class IncrementalDecoder:
             self._ids, self._num_emitted = context, len(text)
 
     def _decode(self, ids: Sequence[int]) -> str:
-        return self._tokenizer.decode(ids, skip_special_tokens=self._skip)
-
-
-def _special_ids(tokenizer: Tokenizer) -> frozenset[int]:
-    added = tokenizer.backend.get_added_tokens_decoder()
-    return frozenset(index for index, token in added.items() if token.special)
+        return self._tokenizer.decode(ids)

@@ -1,6 +1,8 @@
 """Turn text into token ids and back, as the model's tokenizer.json says. Needs no torch and no transformers."""
 
+import re
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +13,8 @@ from memspec_actors.errors import CheckpointError, InvalidRequest
 from memspec_actors.models.chat_template import render_chat
 
 __all__ = ["Tokenizer"]
+
+_BYTE_TOKEN = re.compile(r"<0x[0-9A-Fa-f]{2}>")
 
 
 class Tokenizer:
@@ -47,10 +51,22 @@ class Tokenizer:
         """Every token with its id, added tokens included."""
         return self.backend.get_vocab(with_added_tokens=True)
 
-    @property
+    # Looking through a large vocabulary takes longer than decoding a token: once is enough.
+
+    @cached_property
     def num_ids(self) -> int:
         """Number of real ids: the highest plus one."""
         return max(self.vocab.values(), default=-1) + 1
+
+    @cached_property
+    def byte_ids(self) -> frozenset[int]:
+        """Ids that stand for one byte each: of characters that have no token of their own."""
+        return frozenset(index for token, index in self.vocab.items() if _BYTE_TOKEN.fullmatch(token))
+
+    @cached_property
+    def special_ids(self) -> frozenset[int]:
+        """Ids that are no text: ``decode`` skips them."""
+        return frozenset(index for index, token in self.backend.get_added_tokens_decoder().items() if token.special)
 
     @property
     def bos_id(self) -> int | None:

@@ -18,39 +18,32 @@ def tokenizer(tokenizer_directory: Path) -> Tokenizer:
     return Tokenizer.open(tokenizer_directory)
 
 
-def pieces(tokenizer: Tokenizer, ids: list[int], sizes: list[int], *, skip: bool) -> list[str]:
-    decoder = IncrementalDecoder(tokenizer, skip_special_tokens=skip)
-    result, position = [], 0
-    for size in [*sizes, *[1] * len(ids)]:
-        result.append(decoder.feed(ids[position : position + size]))
-        position += size
-    return [*result, decoder.finish()]
+def pieces(tokenizer: Tokenizer, ids: list[int]) -> list[str]:
+    decoder = IncrementalDecoder(tokenizer)
+    return [*(decoder.feed(index) for index in ids), decoder.flush()]
 
 
 @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     text=st.lists(st.one_of(st.sampled_from(SAMPLES), st.text(max_size=4)), max_size=60).map("".join),
-    sizes=st.lists(st.integers(0, 6), max_size=20),
-    skip=st.booleans(),
 )
-def test_pieces_of_real_text_join_to_it(tokenizer: Tokenizer, text: str, sizes: list[int], skip: bool) -> None:
+def test_pieces_of_real_text_join_to_it(tokenizer: Tokenizer, text: str) -> None:
     """Else a streamed answer would differ from the final one, or show broken characters on the way."""
     ids = tokenizer.encode(text, add_special_tokens=False)
-    given_out = pieces(tokenizer, ids, sizes, skip=skip)
-    whole = tokenizer.decode(ids, skip_special_tokens=skip)
+    given_out = pieces(tokenizer, ids)
+    whole = tokenizer.decode(ids)
     assert "".join(given_out) == whole
     assert sum(piece.count(REPLACEMENT) for piece in given_out) == whole.count(REPLACEMENT)
 
 
 @settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(data=st.data(), skip=st.booleans())
-def test_pieces_of_any_ids_join_to_their_decoding(tokenizer: Tokenizer, data: st.DataObject, skip: bool) -> None:
+@given(data=st.data())
+def test_pieces_of_any_ids_join_to_their_decoding(tokenizer: Tokenizer, data: st.DataObject) -> None:
     """Else a model that emits stray bytes or special tokens would make the stream and the result disagree."""
     token = st.integers(0, tokenizer.num_ids - 1)
     stray = st.one_of(st.integers(0, 30), st.integers(125, 262))  # special tokens and single bytes
     ids = data.draw(st.lists(st.one_of(token, stray), max_size=200))
-    sizes = data.draw(st.lists(st.integers(0, 40), max_size=20))
-    assert "".join(pieces(tokenizer, ids, sizes, skip=skip)) == tokenizer.decode(ids, skip_special_tokens=skip)
+    assert "".join(pieces(tokenizer, ids)) == tokenizer.decode(ids)
 
 
 @settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -61,7 +54,7 @@ def test_pieces_of_any_ids_join_to_their_decoding(tokenizer: Tokenizer, data: st
 def test_long_texts_are_not_disturbed_by_the_moving_window(tokenizer: Tokenizer, text: str) -> None:
     """Else a long answer would lose or repeat text where the decoder forgets its beginning."""
     ids = tokenizer.encode(text, add_special_tokens=False)
-    assert "".join(pieces(tokenizer, ids, [], skip=True)) == tokenizer.decode(ids)
+    assert "".join(pieces(tokenizer, ids)) == tokenizer.decode(ids)
 
 
 def test_plain_text_is_not_held_back(tokenizer: Tokenizer) -> None:
@@ -70,7 +63,7 @@ def test_plain_text_is_not_held_back(tokenizer: Tokenizer) -> None:
     ids = tokenizer.encode("add the numbers", add_special_tokens=False)
     shown = ""
     for position, index in enumerate(ids):
-        shown += decoder.feed([index])
+        shown += decoder.feed(index)
         assert shown == tokenizer.decode(ids[: position + 1])
 
 
@@ -78,6 +71,6 @@ def test_a_character_comes_whole_with_its_last_byte(tokenizer: Tokenizer) -> Non
     """Else half an emoji would reach the screen."""
     ids = tokenizer.encode("🜚a", add_special_tokens=False)
     assert len(ids) > 3, "the character must be split over several tokens"
-    given_out = [piece for piece in pieces(tokenizer, ids, [], skip=True) if piece]
+    given_out = [piece for piece in pieces(tokenizer, ids) if piece]
     assert "".join(given_out) == "🜚a"
     assert given_out[0].startswith("🜚")
