@@ -64,14 +64,14 @@ class EventReader:
     def _decode(self, line: bytes) -> Event | UnknownEvent | None:
         try:
             return _decoder.decode(line)
-        except msgspec.DecodeError:
+        except (msgspec.DecodeError, RecursionError):
             return self._decode_unknown(line)
 
     def _decode_unknown(self, line: bytes) -> UnknownEvent | None:
         try:
             head = msgspec.json.decode(line, type=_Head)
             fields = msgspec.json.decode(line, type=dict[str, Any])
-        except (msgspec.DecodeError, UnicodeDecodeError):
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             self.skipped += 1
             return None
         self.unknown += 1
