@@ -39,6 +39,7 @@ from memspec_actors.protocols.results import FinishReason, TextChunk
 from memspec_actors.runtime import Actor, ActorRef, Mailbox, Workers, current_trace_id, new_trace_id, tracing
 from memspec_actors.scheduling.pick import desired, pick_draft
 from memspec_actors.scheduling.rankers import Policy
+from memspec_actors.scheduling.residency import ResidencyCounts
 from memspec_actors.telemetry.account import RequestAccount
 from memspec_actors.telemetry.event_log import EventLog
 from memspec_actors.telemetry.recorder import RequestRecorder
@@ -72,6 +73,7 @@ class DecoderSetup:
     warm_workers: Workers
     schedule: ScheduleConfig
     capacity: int
+    residency_counts: Callable[[], ResidencyCounts]
     emulated_storage: bool
     log: EventLog
 
@@ -166,8 +168,6 @@ class Decoder(Actor[DecoderMessage]):
                     self._run.ranking = message
                     self._run.recorder.ranking(message)
             case ResidencyAnnounced():
-                if self._run is not None:
-                    self._run.recorder.account.add_announcement(self._announced, message)
                 self._announced = message
             case WarmDraft(draft=draft):
                 self.tasks.start_soon(self._warm, draft)
@@ -181,6 +181,7 @@ class Decoder(Actor[DecoderMessage]):
             capacity=self._setup.capacity,
             emulated_storage=self._setup.emulated_storage,
             lossless=True,
+            residency_counts=self._setup.residency_counts,
         )
 
     def _cancel(self, request_id: str) -> None:
@@ -216,8 +217,6 @@ class Decoder(Actor[DecoderMessage]):
                 iteration=run.iteration if run else 0,
             )
         )
-        if run is not None and draft is not None and previous is not None:
-            run.recorder.account.switches += 1
 
     async def _warm(self, draft: ResidentDraft) -> None:
         """Bring a draft's cache up to the committed tokens before anybody may pick it."""

@@ -100,6 +100,7 @@ def wire(parts: Parts, observer: Callable[[RuntimeEvent], None]) -> Wired:
         warm_workers=warm,
         schedule=parts.schedule,
         capacity=parts.capacity,
+        residency_counts=lambda: parts.residency.counts,
         emulated_storage=parts.reader.emulated,
         log=parts.log,
     )

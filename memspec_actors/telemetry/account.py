@@ -1,9 +1,10 @@
 """Keep the books of one request while it runs, and draw up its result."""
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from memspec_actors.protocols.messages import DraftRanking, IterationReport, ResidencyAnnounced
+from memspec_actors.protocols.messages import DraftRanking, IterationReport
 from memspec_actors.protocols.requests import GenerationRequest
 from memspec_actors.protocols.results import (
     FinishReason,
@@ -13,6 +14,7 @@ from memspec_actors.protocols.results import (
     Timing,
     Usage,
 )
+from memspec_actors.scheduling.residency import ResidencyCounts
 from memspec_actors.speculation.statistics import SpeculationCounters
 
 __all__ = ["RequestAccount"]
@@ -20,26 +22,32 @@ __all__ = ["RequestAccount"]
 
 @dataclass(slots=True, kw_only=True)
 class RequestAccount:
-    """Count and time one request; meanwhile ``loads`` drafts joined the announced set and ``evictions`` left it."""
+    """Count and time one request.
+
+    ``residency_counts`` gives the loads finished and the drafts freed so far; the request's own are those since its
+    start. A switch is a drafted iteration with another draft than the last drafted one.
+    """
 
     request: GenerationRequest
     interval: int
     capacity: int
     emulated_storage: bool
     lossless: bool
+    residency_counts: Callable[[], ResidencyCounts]
     accepted_at: float = field(default_factory=time.perf_counter)
     switches: int = 0
-    loads: int = 0
-    evictions: int = 0
     predictions: int = 0
     predict_us: float = 0.0
     counters: SpeculationCounters = field(default_factory=SpeculationCounters)
+    _counts_before: ResidencyCounts | None = None
+    _last_draft: str | None = None
     _started_at: float | None = None
     _first_token_at: float | None = None
 
     def start(self) -> None:
         """Leave the queue: the prompt is encoded from now on."""
         self._started_at = time.perf_counter()
+        self._counts_before = self.residency_counts()
 
     def first_token(self) -> None:
         """End the prompt's encoding: steady-state decoding begins."""
@@ -49,13 +57,11 @@ class RequestAccount:
         self.predictions += 1
         self.predict_us += ranking.predict_us
 
-    def add_announcement(self, old: ResidencyAnnounced, new: ResidencyAnnounced) -> None:
-        before = set(old.resident)
-        self.loads += len(set(new.resident) - before)
-        self.evictions += len(before - set(new.resident))
-
     def add_iteration(self, report: IterationReport) -> None:
         self.counters.add_report(report)
+        if report.draft is not None:
+            self.switches += self._last_draft not in (None, report.draft.name)
+            self._last_draft = report.draft.name
 
     def result(self, *, text: str, token_ids: tuple[int, ...], finish_reason: FinishReason) -> GenerationResult:
         """Draw up the result, as of now."""
@@ -93,13 +99,15 @@ class RequestAccount:
         )
 
     def _scheduling(self, decode_s: float) -> Scheduling:
+        now = self.residency_counts()
+        before = self._counts_before or now
         return Scheduling(
             policy=self.request.policy,
             interval=self.interval,
             capacity=self.capacity,
             switches=self.switches,
-            loads=self.loads,
-            evictions=self.evictions,
+            loads=now.loads - before.loads,
+            evictions=now.evictions - before.evictions,
             predictions=self.predictions,
             prediction_busy_share=self.predict_us / 1e6 / decode_s if decode_s > 0 else 0.0,
             emulated_storage=self.emulated_storage,

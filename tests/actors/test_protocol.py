@@ -406,6 +406,37 @@ def test_inline_prediction_waits_and_says_so(tmp_path: Path) -> None:
     assert any(event.waited_for == "prediction" and event.waited_us > 0 for event in records)
 
 
+def test_a_results_loads_evictions_and_switches_are_those_of_the_log(tmp_path: Path) -> None:
+    """A result would tell of fewer than there were: announcements overtake one another, and drafts go unannounced."""
+    results: list[GenerationResult] = []
+
+    async def scenario(world: World) -> None:
+        results.extend([await read_to_end(world.request(i, max_new_tokens=80)) for i in range(2)])
+
+    for seed in range(8):
+        results.clear()
+        run_world(seed, tmp_path / f"{seed}", Faults(), scenario)
+        found = {f"r{i}": [0, 0, 0] for i in range(2)}
+        request, draft = None, ""
+        for event in read_events(tmp_path / f"{seed}"):
+            match event:
+                case events.RequestAccepted():
+                    request, draft = event.request_id, ""
+                case events.RequestFinished():
+                    request = None
+                case events.DraftLoadFinished() if request:
+                    found[request][0] += 1
+                case events.DraftEvicted() if request:
+                    found[request][1] += 1
+                case events.Iteration(draft=ResidentDraft(name=name)) if request:
+                    found[request][2] += draft not in ("", name)
+                    draft = name
+                case _:
+                    pass
+        told = [[r.scheduling.loads, r.scheduling.evictions, r.scheduling.switches] for r in results]
+        assert told == list(found.values())
+
+
 def test_a_ranking_that_does_not_come_is_waited_for_once_an_interval(tmp_path: Path) -> None:
     """Invariant 7: with inline prediction a Predictor that hangs would cost its deadline at every single iteration."""
 
