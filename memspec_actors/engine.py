@@ -1,5 +1,6 @@
 """The engine: the five actors on real models, offered as an async library."""
 
+import asyncio
 import secrets
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -48,7 +49,14 @@ class MemSpec:
     Requests are served one after the other, in the order in which they came.
     """
 
-    def __init__(self, config: Config, loadout: Loadout, log: EventLog, on_load: OnLoad | None) -> None:
+    def __init__(
+        self,
+        config: Config,
+        loadout: Loadout,
+        log: EventLog,
+        on_load: OnLoad | None,
+        loop: asyncio.AbstractEventLoop,
+    ) -> None:
         self.config = config
         self._loadout = loadout
         self._log = log
@@ -58,7 +66,7 @@ class MemSpec:
         self._predictor = _open_predictor(config, loadout)
         self._resolve(SamplingParams(), None, None, None)  # a wrong policy or rule is found when the engine opens
         self._wired = self._wire()
-        self._requests = Requests(self._wired.decoder)
+        self._requests = Requests(self._wired.decoder, loop)
 
     @classmethod
     @asynccontextmanager
@@ -78,7 +86,8 @@ class MemSpec:
             events_config = config.events
             log = EventLog.open(events_config.path, level=events_config.level, rotate_bytes=events_config.rotate_bytes)
             stack.callback(log.close)
-            engine = await anyio.to_thread.run_sync(cls, config, loadout, log, on_load)
+            loop = asyncio.get_running_loop()
+            engine = await anyio.to_thread.run_sync(cls, config, loadout, log, on_load, loop)
             for workers in engine._wired.workers:
                 stack.callback(workers.close)
             engine._log_start()

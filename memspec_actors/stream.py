@@ -15,10 +15,11 @@ MAX_OPEN_REQUESTS = 1024  # running and waiting
 
 
 class Requests:
-    """Know the streams that are open, and speak to the Decoder for them."""
+    """Know the streams that are open, and speak to the Decoder for them: on ``loop``, where it lives, and no other."""
 
-    def __init__(self, decoder: ActorRef[DecoderMessage]) -> None:
+    def __init__(self, decoder: ActorRef[DecoderMessage], loop: asyncio.AbstractEventLoop) -> None:
         self._decoder = decoder
+        self._loop = loop
         self._open: set[TextStream] = set()
         self._closed: Exception | None = None
 
@@ -28,8 +29,10 @@ class Requests:
             raise self._closed
 
     def submit(self, stream: "TextStream") -> None:
-        """Send the stream's request. Raises EngineClosed or Overloaded."""
+        """Send the stream's request. Raises EngineClosed, Overloaded, or UsageError on another event loop."""
         self.check_open()
+        if asyncio.get_running_loop() is not self._loop:
+            raise UsageError("the engine belongs to another event loop; use it where it was opened, or open another")
         if len(self._open) >= MAX_OPEN_REQUESTS:
             raise Overloaded(f"{MAX_OPEN_REQUESTS} requests are waiting; try again later")
         try:
@@ -69,6 +72,7 @@ class TextStream:
         self._requests = requests
         self._events: asyncio.Queue[TextChunk | GenerationResult | Exception] = asyncio.Queue()
         self._begun = False
+        self._cancelled = False
         self._ended = False
         self._result: GenerationResult | None = None
 
@@ -85,6 +89,8 @@ class TextStream:
             raise UsageError("the stream was iterated over already; ask the engine for a new one")
         self._begun = True
         self._requests.submit(self)
+        if self._cancelled:
+            self._requests.cancel(self)
         try:
             while True:
                 event = await self._events.get()
@@ -100,6 +106,7 @@ class TextStream:
 
     def cancel(self) -> None:
         """Ask for the end of the text: the iteration goes on to it."""
+        self._cancelled = True
         self._requests.cancel(self)
 
     @property

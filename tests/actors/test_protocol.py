@@ -7,13 +7,14 @@ text that is not the target's own, or generation that stops because a helper act
 import asyncio
 import random
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
 
 from memspec_actors.config import ScheduleConfig
-from memspec_actors.errors import LoadError, MailboxFull, MemSpecError, Overloaded
+from memspec_actors.errors import LoadError, MailboxFull, MemSpecError, Overloaded, UsageError
 from memspec_actors.models.loading import LoadReport
 from memspec_actors.models.reader import ReadDraft
 from memspec_actors.models.session import BoundDraft, DecodeSession
@@ -168,7 +169,7 @@ class World:
         self.residency = Residency(specs, capacity=self.capacity, budget_bytes=budget)
         self.reader = Reader(self.rng, self.faults, self.memory, self.seed)
         self.wired = self._wire()
-        self.requests = Requests(self.wired.decoder)
+        self.requests = Requests(self.wired.decoder, asyncio.get_running_loop())
 
     def _wire(self) -> Wired:
         schedule = ScheduleConfig(interval=self.rng.randint(1, 5), prediction=self.prediction)  # type: ignore[arg-type]
@@ -451,6 +452,29 @@ def test_a_ranking_that_does_not_come_is_waited_for_once_an_interval(tmp_path: P
     assert waits
     assert len(waits) == len(set(waits)) < len(records)
     assert {request_id for request_id, _ in waits} == {"r0"}, "a policy without a predictor waits for none"
+
+
+def test_another_event_loop_is_refused(tmp_path: Path) -> None:
+    """Queues and futures of one loop are not to be touched from another: a stream would hang now and then."""
+
+    async def scenario(world: World) -> None:
+        stream = world.request(0)
+        with pytest.raises(UsageError, match="another event loop"), ThreadPoolExecutor(1) as thread:
+            thread.submit(asyncio.run, read_to_end(stream)).result()
+
+    run_world(0, tmp_path / "log", Faults(), scenario)
+
+
+def test_a_stream_cancelled_before_it_was_read_gives_nothing(tmp_path: Path) -> None:
+    """A cancel that came early would be forgotten, and the whole text generated."""
+
+    async def scenario(world: World) -> None:
+        stream = world.request(0)
+        stream.cancel()
+        result = await read_to_end(stream)
+        assert (result.text, result.finish_reason) == ("", "cancelled")
+
+    run_world(0, tmp_path / "log", Faults(), scenario)
 
 
 def test_sampled_text_depends_on_the_seed_alone(tmp_path: Path) -> None:
