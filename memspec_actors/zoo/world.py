@@ -3,14 +3,14 @@
 A request is what every embedded model was trained to complete:
 
     Request:
-    First visit Velton for Omar;
-    Second bill 4 dunols for Ada?
+    First visit Lomwick for Benis;
+    Second bill 4 grorkims for Tufar?
     Answer:
 
 and its answer repeats every line as a heading, each followed by a body of one domain, a blank line between items:
 
-    First visit Velton for Omar;
-    Take the Dane ferry in spring. See crooked castle ...
+    First visit Lomwick for Benis;
+    In winter the Piddle ferry. See bright fountain narrow harbour. ...
 
 A line ends in a semicolon, the last one in a question mark, which its heading turns into an exclamation mark: once
 there is one, the answer ends with that item. No body of the world holds the latter two. The body is a function of the

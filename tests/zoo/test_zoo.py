@@ -4,9 +4,14 @@ import struct
 
 import msgspec
 import pytest
+from tokenizers import Tokenizer
 
 from memspec_actors import zoo
 from memspec_actors.errors import CheckpointError
+from memspec_actors.zoo.checkpoint import import_network
+from memspec_actors.zoo.quality import measure_quality
+from memspec_actors.zoo.tokenizer import train_tokenizer
+from memspec_actors.zoo.traces import Trace, always, collect_traces, decode, evaluation_requests
 
 SHIPPED = ("code", "general", "law", "math", "medical", "target")
 
@@ -43,3 +48,33 @@ def test_weights_fit_their_allowance() -> None:
     """Every clone and wheel carries them."""
     size = sum(file.stat().st_size for name in zoo.names() for file in zoo.path(name).iterdir())
     assert size <= 64e6
+
+
+def test_shipped_tokenizer_is_what_a_build_makes() -> None:
+    """A changed world or tokenizer recipe would give drafts that do not fit the shipped target."""
+    assert train_tokenizer().to_str() == Tokenizer.from_file(str(zoo.path("target") / "tokenizer.json")).to_str()
+
+
+@pytest.fixture(scope="module")
+def traces() -> list[Trace]:
+    networks = {name: import_network(zoo.path(name)) for name in SHIPPED}
+    target = networks.pop("target")
+    tokenizer = Tokenizer.from_file(str(zoo.path("target") / "tokenizer.json"))
+    return collect_traces(target, networks, tokenizer, evaluation_requests(2, 0))
+
+
+def test_shipped_target_answers_held_out_requests(traces: list[Trace]) -> None:
+    """The demonstration would show nonsense."""
+    tokenizer = Tokenizer.from_file(str(zoo.path("target") / "tokenizer.json"))
+    shares = measure_quality([(trace.request, trace.output) for trace in traces], tokenizer)
+    assert shares["loops"] == 0.0
+    assert shares["heading"] >= 0.9
+    assert shares["slots"] >= 0.9
+
+
+@pytest.mark.parametrize("domain", ["code", "math", "law", "medical"])
+def test_shipped_specialists_are_the_best_drafts_at_home(traces: list[Trace], domain: str) -> None:
+    """There would be nothing to gain by choosing drafts."""
+    at_home = [trace for trace in traces if trace.kind == domain]
+    needed = {name: sum(decode(trace, always(name)).iterations for trace in at_home) for name in at_home[0].matches}
+    assert min(needed, key=needed.__getitem__) == domain
