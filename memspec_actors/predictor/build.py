@@ -35,7 +35,7 @@ class ZooBudget(msgspec.Struct, frozen=True, kw_only=True):
 
     num_training_prompts: int = 400
     num_evaluation_prompts: int = 120
-    max_new_tokens: int = 360
+    max_new_tokens: int = 420
     hidden_size: int = 128
     pretraining: PretrainBudget = PretrainBudget()
     head: TrainParams = TrainParams()

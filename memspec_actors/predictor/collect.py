@@ -44,10 +44,7 @@ def collect(
         raise TraceError("a trace needs at least one draft and at least one prompt")
     tracer, tokenizer = open_tracer(target_dir, draft_dirs, k)
     encoded = [_encode(tokenizer, prompt.prompt) for prompt in prompts]
-    for number, ids in enumerate(encoded, 1):
-        if not 0 < len(ids) < tracer.target.max_positions:
-            limit = tracer.target.max_positions - 1
-            raise TraceError(f"prompt {number} has {len(ids)} tokens; the target takes 1 to {limit}: shorten it")
+    _check_lengths(encoded, tracer.target.max_positions - 1)
     _, iteration_us = tracer.trace(encoded[0], max_new_tokens)
     header = TraceHeader(
         format=TRACE_FORMAT,
@@ -103,7 +100,7 @@ def open_tracer(target_dir: str | Path, draft_dirs: Mapping[str, str | Path], k:
 
 
 def weights_hash(directory: str | Path) -> str:
-    """Give the SHA-256 over a model directory's safetensors files, by name. Raises CheckpointError if there are none."""
+    """Give the SHA-256 over a model directory's safetensors files. Raises CheckpointError if there are none."""
     files = sorted(Path(directory).glob("*.safetensors"))
     if not files:
         raise CheckpointError(f"{directory}: no *.safetensors file; give a Hugging Face model directory")
@@ -112,6 +109,12 @@ def weights_hash(directory: str | Path) -> str:
         with file.open("rb") as stream:
             digest.update(hashlib.file_digest(stream, "sha256").digest())
     return digest.hexdigest()
+
+
+def _check_lengths(encoded: Sequence[Sequence[int]], limit: int) -> None:
+    for number, ids in enumerate(encoded, 1):
+        if not 0 < len(ids) <= limit:
+            raise TraceError(f"prompt {number} has {len(ids)} tokens; the target takes 1 to {limit}: shorten it")
 
 
 def _encode(tokenizer: Tokenizer, prompt: str) -> list[int]:

@@ -104,7 +104,7 @@ class BertEncoder(nn.Module):
     def forward(self, ids: Tensor, token_types: Tensor, mask: Tensor | None = None) -> Tensor:
         """Give states (B, T, H) for ``ids`` and ``token_types`` (B, T); ``mask`` (B, T) is false on padding."""
         length = ids.shape[1]
-        x = self.words(ids) + self.token_types(token_types) + self.positions.weight[:length]
+        x: Tensor = self.words(ids) + self.token_types(token_types) + self.positions.weight[:length]
         x = self.embedding_norm(x)
         attention_mask = None if mask is None else mask[:, None, None, :]
         for layer in self.layers:
@@ -187,6 +187,7 @@ def _read_config(file: Path) -> EncoderConfig:
 
 def _read_weights(file: Path) -> dict[str, Tensor]:
     try:
-        return load_file(file)
+        weights: dict[str, Tensor] = load_file(file)
     except (OSError, SafetensorError) as error:
         raise CheckpointError(f"{file}: {error}; an encoder directory holds model.safetensors") from error
+    return weights

@@ -39,11 +39,15 @@ class PhasedText(msgspec.Struct, frozen=True):
 
 
 class PretrainBudget(msgspec.Struct, frozen=True, kw_only=True):
-    """Say how long to train; learning rate rises over a tenth of the steps and then falls to zero."""
+    """Say how long to train; learning rate rises over a tenth of the steps and then falls to zero.
 
-    steps: int = 3000
+    Every ``masked_every``-th step hides ``masked_share`` of the tokens and learns them too.
+    """
+
+    steps: int = 2200
     batch_size: int = 64
-    learning_rate: float = 2e-3
+    learning_rate: float = 3e-3
+    masked_every: int = 4
     masked_share: float = 0.12
     seed: int = 0
 
@@ -75,11 +79,12 @@ def pretrain(
     recent: list[tuple[float, float]] = []
     for step in range(budget.steps):
         batch, ahead = _collate(next(batches), config.pad_token_id)
-        masked_ids, labels = _mask(batch, budget.masked_share * (step % 2), config, generator)
+        share = budget.masked_share if step % budget.masked_every == 0 else 0.0
+        masked_ids, labels = _mask(batch, share, config, generator)
         states = encoder(masked_ids, batch.token_types, batch.mask)
         phase_loss = _phase_loss(phase_head(states[:, 0]), ahead)
         token_loss = _token_loss(encoder, states, labels)
-        (phase_loss + 0.2 * token_loss).backward()
+        torch.autograd.backward(phase_loss + 0.2 * token_loss)
         nn.utils.clip_grad_norm_(parameters, 1.0)
         optimiser.step()
         schedule.step()

@@ -49,14 +49,15 @@ def zoo_prompts(split: str, count: int, *, mixed_share: float = 0.6) -> list[Pro
     """
     from memspec_actors.zoo import world
 
-    if split not in ("train", "eval"):
+    chosen: world.Split = "train" if split == "train" else "eval"
+    if split != chosen:
         raise TraceError(f"unknown split {split!r} of the zoo's generator; known: train, eval")
     rng = random.Random(f"{split}:predictor")
     num_mixed = round(count * mixed_share)
     kinds = ["mixed"] * num_mixed + [world.DOMAINS[i % len(world.DOMAINS)] for i in range(count - num_mixed)]
     rng.shuffle(kinds)
     return [
-        Prompt(world.sample_request(rng, _phases(rng, kind, world.DOMAINS), split=split).prompt_text, kind)
+        Prompt(world.sample_request(rng, _phases(rng, kind, world.DOMAINS), split=chosen).prompt_text, kind)
         for kind in kinds
     ]
 

@@ -75,13 +75,7 @@ def train(
     fitted, held_out, hashes = _split(trace, params)
     if exclude is not None:
         check_disjoint(TraceReader(exclude), set(hashes), f"the training trace {traces}")
-    heads: dict[InputKind, RankingHead] = {}
-    report: dict[str, Any] = {}
-    for number, kind in enumerate(INPUTS, 1):
-        data = [_tensors(encoder, reader, points, kind) for points in (fitted, held_out)]
-        heads[kind], report[kind] = _fit(data[0], data[1], params)
-        if progress:
-            progress("train", number, len(INPUTS))
+    heads, losses = _fit_all(encoder, reader, (fitted, held_out), params, progress)
     provenance = {
         "trace_sha256": hashlib.sha256(trace.path.read_bytes()).hexdigest(),
         "target": trace.header.target,
@@ -90,13 +84,9 @@ def train(
         "num_prompts": len(hashes),
         "num_training_points": len(fitted),
         "num_validation_points": len(held_out),
-        "validation": report,
+        "validation": losses,
         "versions": {name: version(name) for name in ("memspec-actors", "torch", "numpy")},
     }
-    target_dir.mkdir(parents=True, exist_ok=True)
-    for name in ENCODER_FILES:
-        if (directory / name).exists() and target_dir.resolve() != directory.resolve():
-            shutil.copyfile(directory / name, target_dir / name)
     description = HeadFile(
         format=HEAD_FORMAT,
         drafts=tuple(trace.header.drafts),
@@ -105,6 +95,7 @@ def train(
         provenance=provenance,
         trained_on=tuple(sorted(hashes)),
     )
+    _copy_encoder(directory, target_dir)
     save_heads(target_dir, description, heads)
     return provenance
 
@@ -146,6 +137,31 @@ def _split(trace: TraceReader, params: TrainParams) -> tuple[list[Point], list[P
     return sides[0], sides[1], hashes
 
 
+def _copy_encoder(source: Path, target: Path) -> None:
+    target.mkdir(parents=True, exist_ok=True)
+    for name in ENCODER_FILES:
+        if (source / name).exists() and source.resolve() != target.resolve():
+            shutil.copyfile(source / name, target / name)
+
+
+def _fit_all(
+    encoder: BertEncoder,
+    reader: ContextReader,
+    sides: tuple[Sequence[Point], Sequence[Point]],
+    params: TrainParams,
+    progress: Callable[[str, int, int], None] | None,
+) -> tuple[dict[InputKind, RankingHead], dict[str, dict[str, float]]]:
+    """Fit one head for each kind of input on (training, validation) points."""
+    heads: dict[InputKind, RankingHead] = {}
+    losses: dict[str, dict[str, float]] = {}
+    for number, kind in enumerate(INPUTS, 1):
+        fitted, held_out = (_tensors(encoder, reader, points, kind) for points in sides)
+        heads[kind], losses[kind] = _fit(fitted, held_out, params)
+        if progress:
+            progress("train", number, len(INPUTS))
+    return heads, losses
+
+
 def _tensors(
     encoder: BertEncoder, reader: ContextReader, points: Sequence[Point], kind: InputKind
 ) -> tuple[Tensor, Tensor]:
@@ -166,10 +182,11 @@ def _fit(
         best, best_loss, best_epoch = head.state_dict(), float("inf"), 0
         for epoch in range(params.max_epochs):
             head.train()
-            for rows in torch.randperm(len(features), generator=generator).split(params.batch_size):
+            order = torch.randperm(len(features), generator=generator)
+            for rows in torch.split(order, params.batch_size):
                 loss = F.cross_entropy(head(features[rows]), targets[rows])
                 optimiser.zero_grad(set_to_none=True)
-                loss.backward()
+                torch.autograd.backward(loss)
                 optimiser.step()
             head.eval()
             with torch.no_grad():

@@ -1,0 +1,119 @@
+"""If these fail, the embedded models cannot be given a predictor, or its encoder learns phases that are none."""
+
+import json
+import random
+import shutil
+from pathlib import Path
+
+import pytest
+import torch
+
+from memspec_actors.predictor.build import ZooBudget, build_for_zoo
+from memspec_actors.predictor.context import ContextLayout
+from memspec_actors.predictor.encoder import BertEncoder, EncoderConfig
+from memspec_actors.predictor.pretrain import PhasedText, PretrainBudget, phased_texts, pretrain
+from memspec_actors.predictor.ranker import PredictorRanker
+from memspec_actors.predictor.training import TrainParams
+from memspec_actors.scheduling.rankers import RankingContext
+from memspec_actors.zoo import world
+from memspec_actors.zoo.tokenizer import train_tokenizer, write_tokenizer
+
+TINY = ZooBudget(
+    num_training_prompts=10,
+    num_evaluation_prompts=3,
+    max_new_tokens=12,
+    hidden_size=16,
+    pretraining=PretrainBudget(steps=2, batch_size=4),
+    head=TrainParams(inner=4, max_epochs=2, validation_share=0.4),
+)
+
+
+def test_phases_are_those_of_the_items() -> None:
+    tokenizer = train_tokenizer(num_documents=50, vocab_size=600)
+    texts = phased_texts(tokenizer, "seed")
+    rng = random.Random("seed")
+    for _ in range(20):
+        text, request = next(texts), world.sample_request(rng, world.sample_phases(rng), split="train")
+        assert tokenizer.decode(text.answer_ids) == request.answer_text
+        for index, domain in enumerate(world.DOMAINS):
+            tokens = [t for t, phase in zip(text.answer_ids, text.phases, strict=True) if phase == index]
+            bodies = [item.body for item in request.items if item.domain == domain]
+            decoded = tokenizer.decode(tokens)
+            assert all(body in decoded for body in bodies)
+            assert bool(tokens) == bool(bodies)
+
+
+def _two_phases(seed: int) -> "list[PhasedText]":
+    """Texts whose prompt names two phases in order, and whose words of a phase are its own."""
+    rng, texts = random.Random(seed), []
+    for _ in range(300):
+        phases = rng.sample(range(3), 2)
+        words = [10 + 5 * phase + rng.randrange(5) for phase in phases for _ in range(12)]
+        texts.append(PhasedText([4 + phases[0], 7 + phases[1]], words, [p for p in phases for _ in range(12)]))
+    return texts
+
+
+def test_pretraining_learns_what_comes_and_is_frozen_and_repeatable() -> None:
+    config = EncoderConfig(
+        vocab_size=32,
+        hidden_size=32,
+        num_hidden_layers=1,
+        num_attention_heads=2,
+        intermediate_size=32,
+        max_position_embeddings=48,
+    )
+    layout = ContextLayout(cls_id=1, sep_id=2, vocab_size=32, max_tokens=48, recent_tokens=24)
+
+    def run(steps: int) -> tuple[BertEncoder, dict[str, float]]:
+        texts = iter(_two_phases(0) * 3)
+        return pretrain(config, layout, texts, 3, PretrainBudget(steps=steps, batch_size=32, learning_rate=5e-3))
+
+    encoder, losses = run(120)
+    _, untrained = run(2)
+    assert losses["phase_loss"] < 0.9 * untrained["phase_loss"]
+    assert not any(parameter.requires_grad for parameter in encoder.parameters())
+    again, _ = run(120)
+    assert all(torch.equal(a, b) for a, b in zip(encoder.parameters(), again.parameters(), strict=True))
+
+
+@pytest.fixture
+def weights_dir(tiny_models: Path, tmp_path: Path) -> Path:
+    """Random models under the embedded models' names, with a tokenizer of their world."""
+    tokenizer = train_tokenizer(num_documents=30, vocab_size=400)
+    for name in ("target", "general", "code", "math", "law", "medical"):
+        shutil.copytree(tiny_models / ("target" if name in ("target", "law") else "far"), tmp_path / "w" / name)
+    _widen(tmp_path / "w", tokenizer.get_vocab_size())
+    for directory in (tmp_path / "w").iterdir():
+        write_tokenizer(tokenizer, directory)
+    return tmp_path / "w"
+
+
+def _widen(root: Path, vocab_size: int) -> None:
+    from safetensors.torch import load_file, save_file
+
+    for directory in root.iterdir():
+        weights = load_file(directory / "model.safetensors")
+        generator = torch.Generator().manual_seed(len(directory.name))
+        for name in ("model.embed_tokens.weight", "lm_head.weight"):
+            weights[name] = torch.randn(vocab_size, weights[name].shape[1], generator=generator)
+        save_file(weights, directory / "model.safetensors", metadata={"format": "pt"})
+        config = json.loads((directory / "config.json").read_text())
+        (directory / "config.json").write_text(json.dumps(config | {"vocab_size": vocab_size}))
+
+
+def test_the_embedded_predictor_is_built_in_one_go_and_its_encoder_kept(weights_dir: Path, tmp_path: Path) -> None:
+    told: list[str] = []
+    figures = build_for_zoo(weights_dir, lambda what, *_: told.append(what), budget=TINY, traces_dir=tmp_path)
+    assert list(dict.fromkeys(told)) == ["pretrain", "collect", "train", "evaluate"]
+    assert {"top1", "top2", "by_input", "latency_us", "share_of_interval"} <= set(figures)
+    encoder = weights_dir / "encoder"
+    assert json.loads((encoder / "head.json").read_text())["provenance"]["evaluation"]["top1"] == figures["top1"]
+    assert json.loads((encoder / "pretraining.json").read_text())["budget"]["steps"] == 2
+    names = ("general", "code", "math", "law", "medical")
+    ranking = PredictorRanker.open(encoder, names).rank(RankingContext(prompt_ids=(1, 50, 60)))
+    assert sorted(ranking.order) == sorted(names)
+    before = (encoder / "model.safetensors").read_bytes()
+    told.clear()
+    build_for_zoo(weights_dir, lambda what, *_: told.append(what), budget=TINY)
+    assert "pretrain" not in told
+    assert (encoder / "model.safetensors").read_bytes() == before

@@ -1,0 +1,77 @@
+"""If these fail, a trace file says something else than was traced, or a damaged one is read as if it were whole."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from memspec_actors.errors import TraceError
+from memspec_actors.predictor.traces import TraceReader, accepted_runs, open_trace_writer
+
+TraceMaker = Callable[..., Path]
+
+
+@given(agrees=st.lists(st.booleans(), max_size=30), k=st.integers(1, 6))
+def test_runs_count_agreements_from_each_position_on(agrees: list[bool], k: int) -> None:
+    expected = []
+    for start in range(len(agrees)):
+        run = 0
+        while run < k and start + run < len(agrees) and agrees[start + run]:
+            run += 1
+        expected.append(run)
+    assert list(accepted_runs(agrees, k)) == expected
+
+
+def test_records_come_back_as_written_and_as_often_as_asked(make_trace: TraceMaker, tmp_path: Path) -> None:
+    reader = TraceReader(make_trace("t", 5))
+    records = list(reader)
+    assert len(records) == 5
+    with open_trace_writer(tmp_path / "again", reader.header) as writer:
+        for record in records:
+            writer.write(record)
+    assert (tmp_path / "again").read_bytes() == reader.path.read_bytes()
+    assert list(reader) == records
+
+
+def test_an_interrupted_trace_leaves_nothing_behind(make_trace: TraceMaker, tmp_path: Path) -> None:
+    reader = TraceReader(make_trace("t", 1))
+    with pytest.raises(KeyboardInterrupt), open_trace_writer(tmp_path / "new", reader.header) as writer:
+        writer.write(next(iter(reader)))
+        raise KeyboardInterrupt
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["t"]
+
+
+@pytest.mark.parametrize(
+    ("line", "old", "new", "said"),
+    [
+        (1, b'"format":"memspec-trace-1"', b'"format":"x"', "format 'x'"),
+        (1, b'"k":5', b'"k":0', "k >= 1"),
+        (1, b"{", b"[", "header"),
+        (3, b'"a":[', b'"z":[', "drafts"),
+        (3, b'"a":[', b'"a":[1,', "runs of 'a'"),
+        (3, b'"a":[5', b'"a":[9', "outside"),
+        (3, b'"a":[0', b'"a":[9', "outside"),
+        (3, b"}\n", b"\n", "truncated|Expected"),
+        (3, b'"kind"', b'"kinds"', "kinds"),
+        (3, b'"kind":"', b'"kind":"\xff', "utf-8|UTF-8"),
+    ],
+)
+def test_damage_is_reported_with_file_and_line(
+    make_trace: TraceMaker, line: int, old: bytes, new: bytes, said: str
+) -> None:
+    path = make_trace("t", 3)
+    lines = path.read_bytes().splitlines(keepends=True)
+    if old not in lines[line - 1]:
+        old = old.replace(b"0", b"5") if old.endswith(b"0") else old.replace(b"5", b"0")
+    assert old in lines[line - 1]
+    lines[line - 1] = lines[line - 1].replace(old, new, 1)
+    path.write_bytes(b"".join(lines))
+    with pytest.raises(TraceError, match=f"line {line}.*({said})"):
+        list(TraceReader(path))
+
+
+def test_a_missing_file_is_named(tmp_path: Path) -> None:
+    with pytest.raises(TraceError, match="nowhere"):
+        TraceReader(tmp_path / "nowhere")

@@ -1,0 +1,96 @@
+"""If these fail, the head does not learn which draft serves best, or is judged on what it was trained on."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from memspec_actors.errors import TraceError
+from memspec_actors.predictor.traces import TraceReader, open_trace_writer
+from memspec_actors.predictor.training import TrainParams, evaluate, train
+
+TraceMaker = Callable[..., Path]
+PARAMS = TrainParams(inner=32, max_epochs=40, patience=10, dropout=0.0, learning_rate=5e-3, max_tokens=96, stride=5)
+
+
+def test_a_separable_rule_is_learned(make_trace: TraceMaker, encoder_dir: Path, tmp_path: Path) -> None:
+    """The words of a text say which draft is right now, and only the prompt says which one is next."""
+    training, evaluation = make_trace("train", 60, 1), make_trace("eval", 25, 2)
+    hashes = {record.prompt_ids for record in TraceReader(training)}
+    with open_trace_writer(tmp_path / "other", TraceReader(evaluation).header) as writer:
+        for record in TraceReader(evaluation):
+            if record.prompt_ids not in hashes:
+                writer.write(record)
+    train(training, encoder_dir, tmp_path / "out", params=PARAMS)
+    told: list[str] = []
+    figures = evaluate(tmp_path / "other", tmp_path / "out", progress=lambda what, *_: told.append(what))
+    by_input = figures["by_input"]
+    assert by_input["prompt+recent"] == {"top1": figures["top1"], "top2": figures["top2"]}
+    assert figures["top1"] > 0.8
+    assert figures["top2"] > 0.95
+    assert max(by_input[part]["top1"] for part in ("prompt", "recent")) < figures["top1"] - 0.1
+    assert figures["utility_share"] > 0.9
+    assert set(figures["mixed"]) == set(figures["single"]) == {"top1", "top2", "by_input", "utility_share"}
+    assert figures["latency_us"] > 0
+    assert figures["share_of_interval"] == pytest.approx(figures["latency_us"] / 40_000)
+    assert told == ["evaluate"] * 3
+
+
+def test_training_and_evaluation_must_not_share_a_prompt(
+    make_trace: TraceMaker, encoder_dir: Path, tmp_path: Path
+) -> None:
+    training = make_trace("train", 30, 1)
+    few = TrainParams(inner=4, max_epochs=1, max_tokens=96)
+    with pytest.raises(TraceError, match=r"eval, line 2.*also in the training trace"):
+        train(training, encoder_dir, tmp_path / "out", params=few, exclude=make_trace("eval", 30, 1))
+    assert not (tmp_path / "out").exists()
+    train(training, encoder_dir, tmp_path / "out", params=few)
+    with pytest.raises(TraceError, match=r"train, line 2.*trained on this prompt"):
+        evaluate(training, tmp_path / "out")
+
+
+def test_the_same_seed_gives_the_same_head(make_trace: TraceMaker, encoder_dir: Path, tmp_path: Path) -> None:
+    training = make_trace("train", 20)
+    heads = []
+    for name, seed in (("a", 0), ("b", 0), ("c", 1)):
+        train(
+            training, encoder_dir, tmp_path / name, params=TrainParams(inner=4, max_epochs=2, max_tokens=96, seed=seed)
+        )
+        heads.append((tmp_path / name / "head.safetensors").read_bytes())
+    assert heads[0] == heads[1] != heads[2]
+
+
+def test_provenance_says_what_the_head_was_made_from(make_trace: TraceMaker, encoder_dir: Path, tmp_path: Path) -> None:
+    training = make_trace("train", 20)
+    train(training, encoder_dir, tmp_path / "out", params=TrainParams(inner=4, max_epochs=2, max_tokens=96))
+    written = json.loads((tmp_path / "out" / "head.json").read_text())
+    provenance = written["provenance"]
+    assert provenance["num_prompts"] == len(set(written["trained_on"])) == 20
+    assert provenance["drafts"] == TraceReader(training).header.drafts
+    assert provenance["params"]["max_epochs"] == 2
+    assert (tmp_path / "out" / "model.safetensors").read_bytes() == (encoder_dir / "model.safetensors").read_bytes()
+
+
+def test_too_little_data_is_reported(make_trace: TraceMaker, encoder_dir: Path, tmp_path: Path) -> None:
+    with pytest.raises(TraceError, match="too few prompts"):
+        train(make_trace("train", 1), encoder_dir, tmp_path / "out", params=TrainParams(max_tokens=96))
+
+
+def test_an_encoder_without_special_tokens_is_refused(
+    make_trace: TraceMaker, encoder_dir: Path, tmp_path: Path
+) -> None:
+    bare = tmp_path / "bare"
+    bare.mkdir()
+    for name in ("config.json", "model.safetensors"):
+        (bare / name).write_bytes((encoder_dir / name).read_bytes())
+    with pytest.raises(TraceError, match="tokenizer"):
+        train(make_trace("train", 10), bare, tmp_path / "out")
+
+
+def test_drafts_of_another_trace_are_refused(make_trace: TraceMaker, encoder_dir: Path, tmp_path: Path) -> None:
+    train(make_trace("train", 20), encoder_dir, tmp_path / "out", params=TrainParams(max_epochs=1, max_tokens=96))
+    other = make_trace("eval", 5, 9)
+    other.write_bytes(other.read_bytes().replace(b'"a":', b'"z":'))
+    with pytest.raises(TraceError, match="line 1"):
+        evaluate(other, tmp_path / "out")
