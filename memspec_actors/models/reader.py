@@ -72,6 +72,7 @@ class ArenaReader:
         view = self._arena.view(placement.offset, placement.nbytes)
         try:
             report = load_into(plan, view, cancelled=cancelled, progress=progress, throttle=self._throttle)
-        except (OSError, MemoryError) as error:
+            runner = None if report.cancelled else plan.bind(view)
+        except (OSError, MemoryError, RuntimeError) as error:  # torch says RuntimeError when memory is out
             raise LoadError(f"draft {draft!r} could not be read from {plan.path}: {error!r}") from error
-        return ReadDraft(report, None if report.cancelled else plan.bind(view), self._num_common[draft])
+        return ReadDraft(report, runner, self._num_common[draft])
