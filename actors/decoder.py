@@ -180,7 +180,7 @@ class Decoder(Actor[DecoderMessage]):
             interval=self._setup.schedule.interval,
             capacity=self._setup.capacity,
             emulated_storage=self._setup.emulated_storage,
-            lossless=True,
+            submitted_at=generate.submitted_at,
             residency_counts=self._setup.residency_counts,
         )
 
@@ -231,7 +231,6 @@ class Decoder(Actor[DecoderMessage]):
         request = generate.request
         try:
             session = self._setup.open_session(request)
-            recorder.account.lossless = session.accept.lossless
             run = self._run = _Run(generate, recorder, self._setup.policy_of(request.policy), session)
             reason = await self._iterate(run, inbox)
         except MemSpecError as error:
@@ -249,6 +248,7 @@ class Decoder(Actor[DecoderMessage]):
         outcome = await self._setup.workers.run(run.session.prefill)
         run.recorder.account.first_token()
         self._emit(run, outcome, None)
+        left = perf_counter()
         while (reason := outcome.commit.finish_reason) is None:
             waited_us = await self._boundary(run, inbox)
             if inbox.closed:
@@ -259,9 +259,19 @@ class Decoder(Actor[DecoderMessage]):
             bound = self._setup.runners[self._active] if self._active is not None else None
             outcome = await self._setup.workers.run(run.session.step, bound)
             draft = self._active if outcome.drafted else None
-            self._report(run, outcome, draft, waited_us, (perf_counter() - started) * 1e6)
+            ended = perf_counter()
+            report = self._report_of(run, outcome, draft, waited_us)
+            run.recorder.iteration(
+                report,
+                committed=len(run.session.tokens),
+                wall_us=(ended - started) * 1e6,
+                gap_us=(started - left) * 1e6,
+            )
+            with suppress(MailboxFull):  # statistics never slow decoding down
+                self._peers.verifier_stats.tell(report)
             self._emit(run, outcome, draft)
             run.iteration += 1
+            left = ended
         return reason
 
     async def _boundary(self, run: _Run, inbox: Mailbox[DecoderMessage]) -> float:
@@ -328,10 +338,10 @@ class Decoder(Actor[DecoderMessage]):
             )
         return "cancelled"
 
-    def _report(
-        self, run: _Run, outcome: StepOutcome, draft: ResidentDraft | None, waited_us: float, wall_us: float
-    ) -> None:
-        report = IterationReport(
+    def _report_of(
+        self, run: _Run, outcome: StepOutcome, draft: ResidentDraft | None, waited_us: float
+    ) -> IterationReport:
+        return IterationReport(
             request_id=run.id,
             interval=run.interval,
             iteration=run.iteration,
@@ -347,9 +357,6 @@ class Decoder(Actor[DecoderMessage]):
             verify_us=outcome.verify_us,
             waited_us=waited_us,
         )
-        run.recorder.iteration(report, committed=len(run.session.tokens), wall_us=wall_us)
-        with suppress(MailboxFull):  # statistics never slow decoding down
-            self._peers.verifier_stats.tell(report)
 
     def _fail_all(self, error: Exception) -> None:
         """Resolve everyone who waits on this Decoder."""

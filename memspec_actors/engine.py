@@ -27,7 +27,7 @@ from memspec_actors.runtime import Crashed, DeadLetter, Failed, Restarted, Runti
 from memspec_actors.scheduling.artefacts import Artefact, DraftSpec
 from memspec_actors.scheduling.rankers import Policy, Ranker, StaticRanker, parse_policy
 from memspec_actors.scheduling.residency import Residency
-from memspec_actors.speculation.accept import acceptance_rule
+from memspec_actors.speculation.accept import AcceptanceRule, acceptance_rule
 from memspec_actors.speculation.commit import CommitState, united_end_ids
 from memspec_actors.speculation.stop import stop_rule
 from memspec_actors.stream import Requests, TextStream
@@ -63,7 +63,7 @@ class MemSpec:
         self._names = tuple(loadout.plans)
         self._on_load = on_load
         self._residency = _residency(loadout)
-        self._predictor = _open_predictor(config, loadout)
+        self._predictor: Ranker | None = None
         self._resolve(SamplingParams(), None, None, None)  # a wrong policy or rule is found when the engine opens
         self._wired = self._wire()
         self._requests = Requests(self._wired.decoder, loop)
@@ -117,7 +117,7 @@ class MemSpec:
         if not isinstance(max_new_tokens, int):
             raise InvalidRequest(f"max_new_tokens is {max_new_tokens!r}; it must be an integer")
         sampling = sampling or SamplingParams()
-        policy_name, stop_name, accept_name = self._resolve(sampling, policy, stop, accept)
+        policy_name, stop_name, rule = self._resolve(sampling, policy, stop, accept)
         request = GenerationRequest(
             request_id=secrets.token_hex(8),
             prompt_ids=self.encode(prompt, raw=raw),
@@ -126,7 +126,8 @@ class MemSpec:
             seed=secrets.randbits(63) if sampling.seed is None else sampling.seed,
             policy=policy_name,
             stop_rule=stop_name,
-            accept=accept_name,
+            accept=rule.name,
+            lossless=rule.lossless,
         )
         self._commit_state(request)  # a request that cannot emit a token is refused here
         return TextStream(self._requests, request)
@@ -183,17 +184,15 @@ class MemSpec:
 
     def _resolve(
         self, sampling: SamplingParams, policy: str | None, stop: str | None, accept: str | None
-    ) -> tuple[str, str, str]:
+    ) -> tuple[str, str, AcceptanceRule]:
         """Fill in the configured policy, stop rule and acceptance rule, and check that they exist."""
         policy = policy or self.config.schedule.policy
         stop = stop or self.config.speculation.stop
         accept = accept or self.config.speculation.accept
         if parse_policy(policy, self._names).uses_predictor and self._predictor is None:
-            raise ConfigError(
-                f"policy {policy!r} needs a predictor, and [predictor] path is none; set it, or another policy"
-            )
+            self._predictor = _open_predictor(policy, self.config, self._loadout)
         stop_rule(stop)
-        return policy, stop, acceptance_rule(accept, greedy=sampling.greedy).name
+        return policy, stop, acceptance_rule(accept, greedy=sampling.greedy)
 
     def _open_session(self, request: GenerationRequest) -> DecodeSession:
         return DecodeSession(
@@ -310,9 +309,11 @@ def _residency(loadout: Loadout) -> Residency:
     return Residency(specs, capacity=loadout.capacity, budget_bytes=loadout.budget_bytes)
 
 
-def _open_predictor(config: Config, loadout: Loadout) -> Ranker | None:
-    if config.predictor.path is None or not loadout.plans:
-        return None
+def _open_predictor(policy: str, config: Config, loadout: Loadout) -> Ranker:
+    if config.predictor.path is None:
+        raise ConfigError(
+            f"policy {policy!r} needs a predictor, and [predictor] path is none; set it, or another policy"
+        )
     from memspec_actors.predictor.ranker import PredictorRanker
 
     directory = zoo_path("encoder") if config.predictor.path == "zoo" else Path(config.predictor.path)

@@ -1,6 +1,7 @@
 """The caller's end of one generation: chunks as they come, then the result."""
 
 import asyncio
+import time
 from collections.abc import AsyncIterator
 
 from memspec_actors.errors import EngineClosed, MailboxFull, Overloaded, UsageError
@@ -36,7 +37,7 @@ class Requests:
         if len(self._open) >= MAX_OPEN_REQUESTS:
             raise Overloaded(f"{MAX_OPEN_REQUESTS} requests are waiting; try again later")
         try:
-            self._decoder.tell(Generate(request=stream.request, sink=stream))
+            self._decoder.tell(Generate(request=stream.request, sink=stream, submitted_at=time.perf_counter()))
         except MailboxFull as error:
             raise Overloaded("too many requests are waiting; try again later") from error
         self._open.add(stream)

@@ -188,6 +188,7 @@ class Iteration(Event, frozen=True, kw_only=True):
     draft_us: float
     verify_us: float
     wall_us: float
+    gap_us: float  # from the end of the iteration before, or of the prompt's encoding, to the start of this one
     waited_us: float  # how long decoding stood still before it: only with inline prediction
     waited_for: Literal["prediction"] | None = None
 

@@ -77,10 +77,11 @@ class Placement(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Generate(Message, frozen=True):
-    """Generate text for one request; its output goes to ``sink``."""
+    """Generate text for one request; its output goes to ``sink``. ``submitted_at`` is time.perf_counter's."""
 
     request: GenerationRequest
     sink: OutputSink
+    submitted_at: float
 
 
 class Cancel(Message, frozen=True):

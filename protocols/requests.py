@@ -55,6 +55,7 @@ class GenerationRequest(msgspec.Struct, frozen=True, kw_only=True):
     policy: str
     stop_rule: str
     accept: str
+    lossless: bool  # what ``accept`` promises
 
 
 def _is(value: object, *kinds: type) -> bool:

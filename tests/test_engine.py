@@ -96,7 +96,6 @@ async def test_an_answer_that_changes_domain_makes_drafts_come_and_go(tmp_path: 
     } <= kinds  # fmt: skip
     assert result.scheduling.switches >= 2
     iterations = [record for record in records if isinstance(record, events.Iteration)]
-    assert all(record.waited_for is None for record in iterations)
     announced = {r.epoch: r.resident for r in records if isinstance(r, events.ResidencyAnnouncedEvent)}
     assert all(record.draft is None or record.draft in announced[record.epoch] for record in iterations)
     assert all(len(resident) <= 2 for resident in announced.values())

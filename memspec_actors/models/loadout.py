@@ -82,8 +82,9 @@ def _budget(config: Config, plans: Mapping[str, LoadPlan]) -> int:
     budget = config.memory.budget_bytes
     if budget is None or not sizes:
         return max(ALIGNMENT, sum(sizes[: config.memory.capacity]))
-    if budget < sizes[-1]:
+    name, largest = max(((name, plan.nbytes) for name, plan in plans.items()), key=lambda pair: pair[1])
+    if budget // ALIGNMENT * ALIGNMENT < largest:
         raise ConfigError(
-            f"[memory] budget is {budget} bytes; the smallest draft needs {sizes[-1]}: give at least that much"
+            f"[memory] budget is {budget} bytes; draft {name!r} needs {largest}: give more, or leave the draft out"
         )
     return budget // ALIGNMENT * ALIGNMENT

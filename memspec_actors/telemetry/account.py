@@ -32,9 +32,8 @@ class RequestAccount:
     interval: int
     capacity: int
     emulated_storage: bool
-    lossless: bool
+    submitted_at: float
     residency_counts: Callable[[], ResidencyCounts]
-    accepted_at: float = field(default_factory=time.perf_counter)
     switches: int = 0
     predictions: int = 0
     predict_us: float = 0.0
@@ -72,7 +71,7 @@ class RequestAccount:
             text=text,
             token_ids=token_ids,
             finish_reason=finish_reason,
-            lossless=self.lossless,
+            lossless=self.request.lossless,
             usage=Usage(
                 prompt_tokens=prompt_tokens,
                 completion_tokens=len(token_ids),
@@ -89,11 +88,11 @@ class RequestAccount:
         first = self._first_token_at if self._first_token_at is not None else now
         decode_s = now - first
         return Timing(
-            queue_s=started - self.accepted_at,
+            queue_s=started - self.submitted_at,
             prefill_s=first - started,
-            time_to_first_token_s=first - self.accepted_at,
+            time_to_first_token_s=first - self.submitted_at,
             decode_s=decode_s,
-            total_s=now - self.accepted_at,
+            total_s=now - self.submitted_at,
             # the first token comes out of the prompt's encoding
             tokens_per_second=(num_tokens - 1) / decode_s if num_tokens > 1 and decode_s > 0 else 0.0,
         )

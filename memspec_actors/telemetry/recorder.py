@@ -29,12 +29,12 @@ class RequestRecorder:
             )
         )
 
-    def iteration(self, report: IterationReport, *, committed: int, wall_us: float) -> None:
+    def iteration(self, report: IterationReport, *, committed: int, wall_us: float, gap_us: float) -> None:
         """Record an iteration; ``committed`` tokens of prompt and text stand after it."""
         self.account.add_iteration(report)
         self._interval.add(report)
         if self._log.enabled:
-            self._log.write(_iteration_event(self._actor, report, committed, wall_us))
+            self._log.write(_iteration_event(self._actor, report, committed, wall_us, gap_us))
 
     def interval_finished(self, interval: int) -> None:
         counts, self._interval = self._interval, _IntervalCounts()
@@ -84,7 +84,7 @@ class RequestRecorder:
                 accept=request.accept,
                 temperature=request.sampling.temperature,
                 seed=request.seed,
-                lossless=self.account.lossless,
+                lossless=request.lossless,
             )
         )
 
@@ -102,7 +102,9 @@ class _IntervalCounts:
         self.emitted += report.emitted
 
 
-def _iteration_event(actor: str, report: IterationReport, committed: int, wall_us: float) -> events.Iteration:
+def _iteration_event(
+    actor: str, report: IterationReport, committed: int, wall_us: float, gap_us: float
+) -> events.Iteration:
     return events.Iteration(
         actor=actor,
         request_id=report.request_id,
@@ -121,6 +123,7 @@ def _iteration_event(actor: str, report: IterationReport, committed: int, wall_u
         draft_us=report.draft_us,
         verify_us=report.verify_us,
         wall_us=wall_us,
+        gap_us=gap_us,
         waited_us=report.waited_us,
         waited_for="prediction" if report.waited_us else None,
     )

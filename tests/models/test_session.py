@@ -50,6 +50,7 @@ def session_of(
         policy="static:a",
         stop_rule=f"fixed:{k}",
         accept=accept,
+        lossless=True,
     )
     return DecodeSession(
         target=target,

@@ -47,6 +47,7 @@ def iteration() -> Iteration:
         draft_us=0.0,
         verify_us=1.0,
         wall_us=1.0,
+        gap_us=50.0,
         waited_us=0.0,
     )
 
