@@ -184,6 +184,30 @@ def with_header(header: bytes, data: bytes) -> bytes:
     return struct.pack("<Q", len(header)) + header + data
 
 
+@pytest.mark.parametrize(
+    ("first", "second"), [([0, 8], [0, 8]), ([0, 8], [4, 12]), ([0, 8], [12, 20]), ([4, 12], [12, 20])]
+)
+def test_tensors_that_overlap_or_leave_a_gap_are_refused(tmp_path: Path, first: list[int], second: list[int]) -> None:
+    """Else two weights could share bytes, and hidden bytes could travel in the file."""
+    entries = {
+        "a": {"dtype": "F32", "shape": [2], "data_offsets": first},
+        "b": {"dtype": "F32", "shape": [2], "data_offsets": second},
+    }
+    path = tmp_path / "crafted.safetensors"
+    path.write_bytes(with_header(json.dumps(entries).encode(), bytes(second[1])))
+    with pytest.raises(CheckpointError, match=r"crafted\.safetensors"):
+        read_header(path)
+
+
+def test_a_negative_size_is_refused(tmp_path: Path) -> None:
+    """Else two negative sizes would pass for a positive number of elements."""
+    entries = {"a": {"dtype": "F32", "shape": [-1, -2], "data_offsets": [0, 8]}}
+    path = tmp_path / "crafted.safetensors"
+    path.write_bytes(with_header(json.dumps(entries).encode(), bytes(8)))
+    with pytest.raises(CheckpointError, match=r"impossible shape \[-1, -2\]"):
+        read_header(path)
+
+
 ENTRIES = st.dictionaries(
     st.text(max_size=3),
     st.fixed_dictionaries(

@@ -46,11 +46,21 @@ def test_pieces_of_any_ids_join_to_their_decoding(tokenizer: Tokenizer, data: st
     assert "".join(pieces(tokenizer, ids)) == tokenizer.decode(ids)
 
 
+@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=st.data())
+def test_special_tokens_amid_a_character_do_not_break_it(tokenizer: Tokenizer, data: st.DataObject) -> None:
+    """Else a skipped control token between two bytes would leave a broken character in the stream only."""
+    bytes_and_specials = st.sampled_from([*tokenizer.encode("🜚", add_special_tokens=False), 0, 1, 2])
+    ids = data.draw(st.lists(bytes_and_specials, max_size=12))
+    assert "".join(pieces(tokenizer, ids)) == tokenizer.decode(ids)
+
+
 @settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(text=st.lists(st.sampled_from(SAMPLES), min_size=60, max_size=200).map("".join))
 @example(text="</s>" * 150 + " a")
 @example(text=" " * 150)
 @example(text="😀" * 100)
+@example(text="a" + "</s>" * 70 + " a")
 def test_long_texts_are_not_disturbed_by_the_moving_window(tokenizer: Tokenizer, text: str) -> None:
     """Else a long answer would lose or repeat text where the decoder forgets its beginning."""
     ids = tokenizer.encode(text, add_special_tokens=False)
