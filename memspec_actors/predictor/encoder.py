@@ -62,11 +62,23 @@ class _Layer(nn.Module):
         self.norm = nn.LayerNorm(width, eps=eps)
 
     def forward(self, x: Tensor, mask: Tensor | None) -> Tensor:
-        batch, length, width = x.shape
-        qkv = self.qkv(x).view(batch, length, 3, self.num_heads, width // self.num_heads)
-        q, k, v = qkv.permute(2, 0, 3, 1, 4)  # (B, H, T, D) each
-        attended = F.scaled_dot_product_attention(q, k, v, attn_mask=mask)
-        x = self.attention_norm(x + self.attention_out(attended.transpose(1, 2).reshape(batch, length, width)))
+        q, k, v = self._heads(self.qkv(x))
+        return self._finish(x, F.scaled_dot_product_attention(q, k, v, attn_mask=mask))
+
+    def first(self, x: Tensor, mask: Tensor | None) -> Tensor:
+        """Give only the first position of what `forward` gives, (B, 1, H): the others serve as keys and values."""
+        width, weight, bias = x.shape[2], self.qkv.weight, self.qkv.bias
+        (q,) = self._heads(F.linear(x[:, :1], weight[:width], bias[:width]))
+        k, v = self._heads(F.linear(x, weight[width:], bias[width:]))
+        return self._finish(x[:, :1], F.scaled_dot_product_attention(q, k, v, attn_mask=mask))
+
+    def _heads(self, projected: Tensor) -> tuple[Tensor, ...]:
+        batch, length, _ = projected.shape
+        head_dim = self.norm.normalized_shape[0] // self.num_heads
+        return projected.view(batch, length, -1, self.num_heads, head_dim).permute(2, 0, 3, 1, 4).unbind()
+
+    def _finish(self, x: Tensor, attended: Tensor) -> Tensor:  # (B, T, H), (B, heads, T, D)
+        x = self.attention_norm(x + self.attention_out(attended.transpose(1, 2).flatten(2)))
         normed: Tensor = self.norm(x + self.outer(self._activate(self.inner(x))))
         return normed
 
@@ -103,13 +115,23 @@ class BertEncoder(nn.Module):
 
     def forward(self, ids: Tensor, token_types: Tensor, mask: Tensor | None = None) -> Tensor:
         """Give states (B, T, H) for ``ids`` and ``token_types`` (B, T); ``mask`` (B, T) is false on padding."""
-        length = ids.shape[1]
-        x: Tensor = self.words(ids) + self.token_types(token_types) + self.positions.weight[:length]
-        x = self.embedding_norm(x)
-        attention_mask = None if mask is None else mask[:, None, None, :]
+        x, attention_mask = self._embed(ids, token_types, mask)
         for layer in self.layers:
             x = layer(x, attention_mask)
         return x
+
+    def first_state(self, ids: Tensor, token_types: Tensor, mask: Tensor | None = None) -> Tensor:
+        """Give only the state of the first token, (B, H): the last layer then costs a third."""
+        x, attention_mask = self._embed(ids, token_types, mask)
+        *layers, last = self.layers
+        for layer in layers:
+            x = layer(x, attention_mask)
+        assert isinstance(last, _Layer)
+        return last.first(x, attention_mask)[:, 0]
+
+    def _embed(self, ids: Tensor, token_types: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor | None]:
+        x = self.words(ids) + self.token_types(token_types) + self.positions.weight[: ids.shape[1]]
+        return self.embedding_norm(x), None if mask is None else mask[:, None, None, :]
 
     @torch.no_grad()
     def initialise(self, generator: torch.Generator) -> None:

@@ -36,10 +36,10 @@ def evaluate(
 
     ``top1`` is the share of points whose first-ranked draft is one of the best, ``top2`` that of points with one of
     them among the first two. ``by_input`` repeats them for predictors that see only the prompt or only the recent
-    tokens, ``mixed`` and ``single`` for prompts of several domains and of one. ``utility_share`` is the utility of the
-    first-ranked draft over the best one's, ``latency_us`` the median time of one ranking in this process,
-    ``share_of_interval`` that over the time of an interval as the trace measured it (None if it did not). Raises
-    TraceError if the predictor was trained on one of the prompts.
+    tokens, ``mixed`` and ``single`` for prompts of several domains and of one. ``utility_share1`` is the utility of the
+    first-ranked draft over that of the best one, ``utility_share2`` that of the better of the first two, ``latency_us``
+    the median time of one ranking in this process, ``share_of_interval`` that over the time of an interval as the trace
+    measured it (None if it did not). Raises TraceError if the predictor was trained on one of the prompts.
     """
     params = params or UtilityParams()
     encoder, file, heads, own = open_artefact(artefact)
@@ -51,9 +51,9 @@ def evaluate(
     points = _points(trace, frozenset(file.trained_on), params)
     orders: dict[InputKind, list[list[int]]] = {}
     for number, kind in enumerate(INPUTS, 1):
-        features = encode_all(encoder, [context_of(point, kind, reader) for point in points])
+        states = encode_all(encoder, [context_of(point, kind, reader) for point in points])
         with torch.inference_mode():
-            orders[kind] = heads[kind](features).argsort(dim=-1, descending=True).tolist()
+            orders[kind] = heads[kind](states).argsort(dim=-1, descending=True).tolist()
         if progress:
             progress("evaluate", number, len(INPUTS))
     latency_us = _latency_us(PredictorRanker.open(artefact, file.drafts, tokenizer), points)
@@ -86,8 +86,13 @@ def _points(trace: TraceReader, trained_on: frozenset[str], params: UtilityParam
 
 def _figures(points: Sequence[Point], orders: dict[InputKind, list[list[int]]], rows: Sequence[int]) -> dict[str, Any]:
     by_input = {kind: _recall(points, order, rows) for kind, order in orders.items()}
-    shares = [points[row].value[orders["prompt+recent"][row][0]] / max(max(points[row].value), 1e-9) for row in rows]
-    return {**by_input["prompt+recent"], "by_input": by_input, "utility_share": fmean(shares)}
+    order = orders["prompt+recent"]
+    shares = {f"utility_share{k}": fmean(_share(points[row], order[row][:k]) for row in rows) for k in (1, 2)}
+    return {**by_input["prompt+recent"], "by_input": by_input, **shares}
+
+
+def _share(point: Point, chosen: Sequence[int]) -> float:
+    return max(point.value[draft] for draft in chosen) / max(max(point.value), 1e-9)
 
 
 def _recall(points: Sequence[Point], order: list[list[int]], rows: Sequence[int]) -> dict[str, float]:

@@ -62,9 +62,9 @@ def context_of(point: Point, kind: InputKind, reader: ContextReader) -> Context:
 
 @torch.inference_mode()
 def encode_all(encoder: BertEncoder, contexts: Sequence[Context]) -> Tensor:
-    """Encode many contexts, those of like length together; rows (N, F) in the order given."""
+    """Encode many contexts, those of like length together; rows (N, H) in the order given."""
     order = sorted(range(len(contexts)), key=lambda index: len(contexts[index][0]))
-    features = torch.cat(
+    states = torch.cat(
         [
             encode(encoder, [contexts[index] for index in order[start : start + ENCODE_BATCH]])
             for start in range(0, len(order), ENCODE_BATCH)
@@ -72,7 +72,7 @@ def encode_all(encoder: BertEncoder, contexts: Sequence[Context]) -> Tensor:
     )
     inverse = torch.empty(len(order), dtype=torch.long)
     inverse[torch.tensor(order)] = torch.arange(len(order))
-    return features[inverse].clone()
+    return states[inverse].clone()
 
 
 def _point(record: TraceRecord, worth: Utility, position: int, *, first: bool) -> Point:

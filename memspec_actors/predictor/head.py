@@ -10,14 +10,12 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 from memspec_actors.errors import TraceError
-from memspec_actors.predictor.context import Batch, ContextLayout
+from memspec_actors.predictor.context import ContextLayout
 
-__all__ = ["INPUTS", "HeadFile", "InputKind", "RankingHead", "load_heads", "pool", "record_evaluation", "save_heads"]
+__all__ = ["INPUTS", "HeadFile", "InputKind", "RankingHead", "load_heads", "record_evaluation", "save_heads"]
 
 HEAD_FORMAT = "memspec-ranking-head-1"
 INPUTS: tuple["InputKind", ...] = ("prompt", "recent", "prompt+recent")
-LAST_TOKENS = 16
-NUM_POOLED = 4
 
 InputKind = Literal["prompt", "recent", "prompt+recent"]
 
@@ -38,35 +36,19 @@ class HeadFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
 
 class RankingHead(nn.Module):
-    """Score drafts from pooled states (B, F): logits (B, D), whose softmax estimates which draft is best."""
+    """Score drafts from the encoder's first state: logits (B, D); their softmax estimates which draft is best."""
 
-    def __init__(self, num_features: int, inner: int, num_drafts: int, dropout: float = 0.0) -> None:
+    def __init__(self, hidden_size: int, inner: int, num_drafts: int, dropout: float = 0.0) -> None:
         super().__init__()
-        self.norm = nn.LayerNorm(num_features)
-        self.inner = nn.Linear(num_features, inner)
+        self.norm = nn.LayerNorm(hidden_size)
+        self.inner = nn.Linear(hidden_size, inner)
         self.dropout = nn.Dropout(dropout)
         self.outer = nn.Linear(inner, num_drafts)
 
-    def forward(self, features: Tensor) -> Tensor:
-        """Give logits (B, D) for features (B, F)."""
-        logits: Tensor = self.outer(self.dropout(nn.functional.gelu(self.inner(self.norm(features)))))
+    def forward(self, states: Tensor) -> Tensor:
+        """Give logits (B, D) for states (B, H)."""
+        logits: Tensor = self.outer(self.dropout(nn.functional.gelu(self.inner(self.norm(states)))))
         return logits
-
-
-def pool(states: Tensor, batch: Batch) -> Tensor:
-    """Pool states (B, T, H) into features (B, 4H): the first state, and the means of three stretches.
-
-    They are all recent tokens, the last 16 of them, and the prompt; [CLS] and [SEP] count with the stretch they end or
-    begin.
-    """
-    position = torch.arange(states.shape[1])
-    recent = batch.mask & (batch.token_types == 0)
-    num_recent = recent.sum(1, keepdim=True)  # (B, 1)
-    last = recent & (position >= num_recent - LAST_TOKENS)
-    prompt = batch.mask & (batch.token_types == 1)
-    stretches = torch.stack((recent, last, prompt), dim=1).to(states.dtype)  # (B, 3, T)
-    means = (stretches @ states) / stretches.sum(-1, keepdim=True).clamp_min(1)  # (B, 3, H)
-    return torch.cat((states[:, :1], means), dim=1).flatten(1)
 
 
 def save_heads(path: str | Path, file: HeadFile, heads: dict[InputKind, RankingHead]) -> None:
@@ -92,7 +74,7 @@ def load_heads(path: str | Path, hidden_size: int) -> tuple[HeadFile, dict[Input
         raise TraceError(f"{weights}: {error}; train the ranking head again") from error
     heads: dict[InputKind, RankingHead] = {}
     for kind in INPUTS:
-        head = RankingHead(NUM_POOLED * hidden_size, file.inner, len(file.drafts))
+        head = RankingHead(hidden_size, file.inner, len(file.drafts))
         prefix = f"{kind}."
         own = {name.removeprefix(prefix): tensor for name, tensor in tensors.items() if name.startswith(prefix)}
         try:

@@ -164,7 +164,9 @@ def _collate(samples: Sequence[_Sample], pad_id: int) -> tuple[Batch, Tensor]:
 
 def _mask(batch: Batch, share: float, config: EncoderConfig, generator: torch.Generator) -> tuple[Tensor, Tensor]:
     """Replace a share of the tokens by padding; labels (B, T) hold what was there, IGNORED elsewhere."""
-    chosen = (torch.rand(batch.ids.shape, generator=generator) < share) & batch.mask
+    chosen = torch.rand(batch.ids.shape, generator=generator) < share
+    if batch.mask is not None:
+        chosen &= batch.mask
     labels = torch.where(chosen, batch.ids, IGNORED)
     return torch.where(chosen, config.pad_token_id, batch.ids), labels
 

@@ -8,9 +8,9 @@ from torch import Tensor
 
 from memspec_actors.errors import CheckpointError, TraceError
 from memspec_actors.models.tokenizer import Tokenizer
-from memspec_actors.predictor.context import Batch, Context, ContextLayout, batch_contexts
+from memspec_actors.predictor.context import Context, ContextLayout, batch_contexts
 from memspec_actors.predictor.encoder import BertEncoder
-from memspec_actors.predictor.head import HeadFile, InputKind, RankingHead, load_heads, pool
+from memspec_actors.predictor.head import HeadFile, InputKind, RankingHead, load_heads
 from memspec_actors.scheduling.rankers import Ranking, RankingContext
 
 __all__ = ["ContextReader", "PredictorRanker"]
@@ -79,18 +79,17 @@ class PredictorRanker:
     def rank(self, context: RankingContext) -> Ranking:
         """Order the drafts, best first; at interval 0 the prompt alone is read."""
         recent = context.recent_ids if context.interval > 0 else ()
-        features = encode(self._encoder, [self._reader.read(context.prompt_ids, recent)])
-        scores = self._head(features)[0].softmax(-1).tolist()
+        states = encode(self._encoder, [self._reader.read(context.prompt_ids, recent)])
+        scores = self._head(states)[0].softmax(-1).tolist()
         ranked = sorted(((scores[column], name) for name, column in self._columns), key=lambda pair: -pair[0])
         order = (*(name for _, name in ranked), *self._unknown)
         return Ranking(order, (*(score for score, _ in ranked), *(0.0 for _ in self._unknown)))
 
 
 def encode(encoder: BertEncoder, contexts: Sequence[Context]) -> Tensor:
-    """Give the pooled features (B, 4H) of contexts."""
-    batch: Batch = batch_contexts(contexts, encoder.config.pad_token_id)
-    mask = None if len(contexts) == 1 else batch.mask
-    return pool(encoder(batch.ids, batch.token_types, mask), batch)
+    """Give the encoder's first state for each context, (B, H)."""
+    batch = batch_contexts(contexts, encoder.config.pad_token_id)
+    return encoder.first_state(batch.ids, batch.token_types, batch.mask)
 
 
 def open_artefact(

@@ -34,9 +34,9 @@ class TrainParams(msgspec.Struct, frozen=True, kw_only=True):
     """Say how heads are trained; the defaults are those of the shipped predictor."""
 
     inner: int = 64
-    dropout: float = 0.2
-    learning_rate: float = 2e-3
-    weight_decay: float = 0.02
+    dropout: float = 0.4
+    learning_rate: float = 5e-4
+    weight_decay: float = 0.3
     batch_size: int = 256
     max_epochs: int = 60
     patience: int = 6  # epochs without a better validation loss
@@ -165,26 +165,26 @@ def _fit_all(
 def _tensors(
     encoder: BertEncoder, reader: ContextReader, points: Sequence[Point], kind: InputKind
 ) -> tuple[Tensor, Tensor]:
-    features = encode_all(encoder, [context_of(point, kind, reader) for point in points])
-    return features, torch.tensor([point.target for point in points])
+    states = encode_all(encoder, [context_of(point, kind, reader) for point in points])
+    return states, torch.tensor([point.target for point in points])
 
 
 def _fit(
     training: tuple[Tensor, Tensor], validation: tuple[Tensor, Tensor], params: TrainParams
 ) -> tuple[RankingHead, dict[str, float]]:
     """Minimise the cross-entropy to the soft targets; keep the weights of the best validation loss."""
-    features, targets = training
+    states, targets = training
     generator = torch.Generator().manual_seed(params.seed)
     with torch.random.fork_rng():
         torch.manual_seed(params.seed)
-        head = RankingHead(features.shape[1], params.inner, targets.shape[1], params.dropout)
+        head = RankingHead(states.shape[1], params.inner, targets.shape[1], params.dropout)
         optimiser = torch.optim.AdamW(head.parameters(), lr=params.learning_rate, weight_decay=params.weight_decay)
         best, best_loss, best_epoch = head.state_dict(), float("inf"), 0
         for epoch in range(params.max_epochs):
             head.train()
-            order = torch.randperm(len(features), generator=generator)
+            order = torch.randperm(len(states), generator=generator)
             for rows in torch.split(order, params.batch_size):
-                loss = F.cross_entropy(head(features[rows]), targets[rows])
+                loss = F.cross_entropy(head(states[rows]), targets[rows])
                 optimiser.zero_grad(set_to_none=True)
                 torch.autograd.backward(loss)
                 optimiser.step()

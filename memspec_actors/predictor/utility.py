@@ -29,8 +29,8 @@ class UtilityParams(msgspec.Struct, frozen=True, kw_only=True):
     interval: int = 4
     horizon: int = 3
     discount: float = 0.5
-    target_horizon: int = 16
-    target_discount: float = 0.6
+    target_horizon: int = 6
+    target_discount: float = 0.5
     temperature: float = 0.3
 
 

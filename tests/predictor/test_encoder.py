@@ -47,6 +47,8 @@ def test_states_equal_transformers(bert: tuple[Any, Path]) -> None:
     assert torch.allclose(states[mask], expected[mask], atol=1e-4)
     unmasked = model(input_ids=ids, token_type_ids=types).last_hidden_state
     assert torch.allclose(encoder(ids, types), unmasked, atol=1e-4)
+    assert torch.allclose(encoder.first_state(ids, types, mask), expected[:, 0], atol=1e-4)
+    assert torch.allclose(encoder.first_state(ids, types), unmasked[:, 0], atol=1e-4)
 
 
 @torch.inference_mode()
