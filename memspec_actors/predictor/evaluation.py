@@ -74,7 +74,7 @@ def evaluate(
 def _points(trace: TraceReader, trained_on: frozenset[str], params: UtilityParams) -> list[Point]:
     points: list[Point] = []
     for number, record in enumerate(trace, 2):
-        if prompt_hash(record) in trained_on:
+        if prompt_hash(record.prompt_ids) in trained_on:
             raise TraceError(
                 f"{trace.path}, line {number}: the predictor was trained on this prompt; use other prompts"
             )

@@ -31,9 +31,9 @@ class Point(msgspec.Struct, frozen=True, kw_only=True):
     labels: frozenset[int]  # the drafts of highest utility
 
 
-def prompt_hash(record: TraceRecord) -> str:
+def prompt_hash(prompt_ids: Sequence[int]) -> str:
     """Identify a prompt by its ids."""
-    return hashlib.sha256(" ".join(map(str, record.prompt_ids)).encode()).hexdigest()[:16]
+    return hashlib.sha256(" ".join(map(str, prompt_ids)).encode()).hexdigest()[:16]
 
 
 def scheduling_points(record: TraceRecord, params: UtilityParams) -> list[Point]:

@@ -103,7 +103,7 @@ def train(
 def check_disjoint(reader: TraceReader, hashes: set[str], owner: str) -> None:
     """Raise TraceError if a prompt of a trace is among ``hashes``, naming its line."""
     for number, record in enumerate(reader, 2):
-        if prompt_hash(record) in hashes:
+        if prompt_hash(record.prompt_ids) in hashes:
             raise TraceError(f"{reader.path}, line {number}: this prompt is also in {owner}; use other prompts")
 
 
@@ -128,7 +128,7 @@ def _split(trace: TraceReader, params: TrainParams) -> tuple[list[Point], list[P
     sides: tuple[list[Point], list[Point]] = ([], [])
     hashes: list[str] = []
     for record in trace:
-        digest = prompt_hash(record)
+        digest = prompt_hash(record.prompt_ids)
         validates = int(digest[:8], 16) / 2**32 < params.validation_share
         sides[validates].extend(training_points(record, params.utility, params.stride, rng))
         hashes.append(digest)
