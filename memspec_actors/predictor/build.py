@@ -50,13 +50,13 @@ def build_for_zoo(
 ) -> dict[str, Any]:
     """Make ``weights_dir/encoder`` for the target and drafts beside it; return the evaluation.
 
-    An encoder that is there already is kept and only its head trained again. Traces go to ``traces_dir`` if it is
-    given, else to a temporary directory. Training and evaluation use the generator's disjoint splits. Raises
-    CheckpointError if a model is missing.
+    An encoder for the same tokenizer that is there already is kept and only its head trained again. Traces go to
+    ``traces_dir`` if it is given, else to a temporary directory. Training and evaluation use the generator's disjoint
+    splits. Raises CheckpointError if a model is missing.
     """
     budget, directory = budget or ZooBudget(), Path(weights_dir)
     encoder_dir = directory / "encoder"
-    if not (encoder_dir / PRETRAINING).exists():
+    if not _has_encoder(encoder_dir, directory / "target"):
         build_encoder(directory / "target", encoder_dir, budget, progress)
     with tempfile.TemporaryDirectory() as temporary:
         traces = Path(traces_dir or temporary)
@@ -81,6 +81,14 @@ def build_for_zoo(
         evaluation = evaluate(traces / "eval.trace", encoder_dir, params=budget.head.utility, progress=progress)
     record_evaluation(encoder_dir, evaluation)
     return evaluation
+
+
+def _has_encoder(encoder_dir: Path, target_dir: Path) -> bool:
+    """Tell whether a finished encoder is there that reads the target's ids; pretraining.json is written last."""
+    own, theirs = encoder_dir / "tokenizer.json", target_dir / "tokenizer.json"
+    if not (encoder_dir / PRETRAINING).exists() or not own.exists() or not theirs.exists():
+        return False
+    return own.read_bytes() == theirs.read_bytes()
 
 
 def build_encoder(

@@ -117,3 +117,10 @@ def test_the_embedded_predictor_is_built_in_one_go_and_its_encoder_kept(weights_
     build_for_zoo(weights_dir, lambda what, *_: told.append(what), budget=TINY)
     assert "pretrain" not in told
     assert (encoder / "model.safetensors").read_bytes() == before
+    tokenizer = weights_dir / "target" / "tokenizer.json"
+    tokenizer.write_bytes(tokenizer.read_bytes() + b"\n")
+    for name in names:
+        shutil.copyfile(tokenizer, weights_dir / name / "tokenizer.json")
+    told.clear()
+    build_for_zoo(weights_dir, lambda what, *_: told.append(what), budget=TINY)
+    assert "pretrain" in told, "an encoder over other ids must not be kept"
