@@ -148,6 +148,8 @@ class MemSpec:
             ids = tuple(each for each in prompt if isinstance(each, int))
         elif isinstance(prompt, str) and (raw or tokenizer.chat_template is None):
             ids = tuple(tokenizer.encode(_whole(prompt)))
+        elif isinstance(prompt, str):
+            ids = tuple(tokenizer.encode(self.chat_prompt(_whole(prompt)), add_special_tokens=False))
         else:
             ids = tuple(tokenizer.encode(_whole(self.chat_prompt(prompt)), add_special_tokens=False))
         if not ids:
