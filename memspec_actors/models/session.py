@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from time import perf_counter_ns
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 from memspec_actors.errors import InvalidLogits
@@ -178,9 +177,10 @@ class DecodeSession:
         feed = self.tokens[cache.length :]
         draws: list[Draw] = []
         while len(draws) < length:
-            logits = self._real_ids(bound.runner.forward(feed, cache, last_only=True)[-1], bound.num_common)
+            logits = bound.runner.forward(feed, cache, last_only=True)[-1, : bound.num_common]
+            position = len(self.tokens) + len(draws)
             try:
-                draw = propose(logits, self.request.sampling, self._noise, len(self.tokens) + len(draws), self.accept)
+                draw = propose(logits, self.request.sampling, self._noise, position, self.accept, self.num_ids)
             except InvalidLogits:  # a draft that went wrong costs its own tokens, not the request
                 break
             draws.append(draw)
@@ -188,11 +188,6 @@ class DecodeSession:
             if not self.stop_rule.keep_drafting(len(draws), draw.id, logits):
                 break
         return Proposal.of(draws)
-
-    def _real_ids(self, logits: Tensor, num_common: int) -> Tensor:
-        """Cut (V,) logits to the ids that draft and target share, and widen them to the target's real ids."""
-        logits = logits[:num_common]
-        return logits if num_common == self.num_ids else F.pad(logits, (0, self.num_ids - num_common), value=-torch.inf)
 
     def _commit(self, ids: Sequence[int]) -> Commit:
         commit = self.state.commit(ids)
