@@ -13,7 +13,7 @@ lint:
 
 type:
 	$(BIN)/mypy
-	$(BIN)/pyright
+	$(BIN)/pyright --pythonpath $(BIN)/python
 
 test:
 	$(BIN)/pytest
