@@ -1,4 +1,4 @@
-"""The five actors, one file each; `memspec_actors.wiring` connects them."""
+"""The five actors, one file each, and the Decoder's request at hand; `memspec_actors.wiring` connects them."""
 
 from memspec_actors.actors.cache_manager import CacheManager
 from memspec_actors.actors.decoder import Decoder, DecoderPeers, DecoderSetup

@@ -9,13 +9,14 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from time import perf_counter
-from typing import NamedTuple, assert_never
+from typing import assert_never
 
 import anyio
 
+from memspec_actors.actors.run import Run, Waiting
 from memspec_actors.config import ScheduleConfig
 from memspec_actors.errors import ActorDied, EngineClosed, MailboxFull, MemSpecError
-from memspec_actors.models.session import BoundDraft, DecodeSession, StepOutcome
+from memspec_actors.models.session import BoundDraft, DecodeSession
 from memspec_actors.protocols.events import DraftActivatedEvent
 from memspec_actors.protocols.messages import (
     CacheManagerMessage,
@@ -25,19 +26,17 @@ from memspec_actors.protocols.messages import (
     DraftRanking,
     DraftWarmed,
     Generate,
-    IterationReport,
     PredictorMessage,
     ResidencyAck,
     ResidencyAnnounced,
     ResidentDraft,
-    SchedulingPoint,
     VerifierStatsMessage,
     WarmDraft,
 )
 from memspec_actors.protocols.requests import GenerationRequest
-from memspec_actors.protocols.results import FinishReason, TextChunk
+from memspec_actors.protocols.results import FinishReason
 from memspec_actors.runtime import Actor, ActorRef, Mailbox, Workers, current_trace_id, new_trace_id, tracing
-from memspec_actors.scheduling.pick import desired, pick_draft
+from memspec_actors.scheduling.pick import pick_draft
 from memspec_actors.scheduling.rankers import Policy
 from memspec_actors.scheduling.residency import ResidencyCounts
 from memspec_actors.telemetry.account import RequestAccount
@@ -78,52 +77,15 @@ class DecoderSetup:
     log: EventLog
 
 
-class _Waiting(NamedTuple):
-    """A request whose turn has not come."""
-
-    generate: Generate
-    recorder: RequestRecorder
-    trace_id: str
-
-
-@dataclass(slots=True)
-class _Run:
-    """The request being decoded."""
-
-    generate: Generate
-    recorder: RequestRecorder
-    policy: Policy
-    session: DecodeSession
-    ranking: DraftRanking | None = None
-    interval: int = 0
-    unranked_interval: int = -1  # the last one whose ranking was waited for in vain
-    iteration: int = 0
-    cancelled: bool = False
-
-    @property
-    def id(self) -> str:
-        return self.generate.request.request_id
-
-    @property
-    def order(self) -> tuple[str, ...]:
-        return self.ranking.order if self.ranking else ()
-
-    @property
-    def is_ranked(self) -> bool:
-        """Tell whether the ranking of the current interval has arrived, or was given up."""
-        newest = -1 if self.ranking is None else self.ranking.interval
-        return max(newest, self.unranked_interval) >= self.interval
-
-
 class Decoder(Actor[DecoderMessage]):
     """Own the sequence, every key/value cache, and the choice of the active draft."""
 
     def __init__(self, setup: DecoderSetup, peers: DecoderPeers) -> None:
         self._setup = setup
         self._peers = peers
-        self._waiting: deque[_Waiting] = deque()
-        self._served: _Waiting | None = None  # whose turn it is, from before its session is opened
-        self._run: _Run | None = None
+        self._waiting: deque[Waiting] = deque()
+        self._served: Waiting | None = None  # whose turn it is, from before its session is opened
+        self._run: Run | None = None
         self._announced = ResidencyAnnounced(epoch=0, resident=(), unavailable=())
         self._acknowledged = 0
         self._active: ResidentDraft | None = None
@@ -160,13 +122,12 @@ class Decoder(Actor[DecoderMessage]):
         match message:
             case Generate():
                 recorder = RequestRecorder(self.name, self._setup.log, self._account(message))
-                self._waiting.append(_Waiting(message, recorder, current_trace_id() or new_trace_id()))
+                self._waiting.append(Waiting(message, recorder, current_trace_id() or new_trace_id()))
             case Cancel(request_id=request_id):
                 self._cancel(request_id)
             case DraftRanking():
                 if self._run is not None and self._run.id == message.request_id:
-                    self._run.ranking = message
-                    self._run.recorder.ranking(message)
+                    self._run.take_ranking(message)
             case ResidencyAnnounced():
                 self._announced = message
             case WarmDraft(draft=draft):
@@ -231,36 +192,35 @@ class Decoder(Actor[DecoderMessage]):
         request = generate.request
         try:
             session = self._setup.open_session(request)
-            run = self._run = _Run(generate, recorder, self._setup.policy_of(request.policy), session)
+            run = self._run = Run(generate, recorder, self._setup.policy_of(request.policy), session)
             reason = await self._iterate(run, inbox)
         except MemSpecError as error:
             recorder.failed(error)
             generate.sink.fail(error)
         else:
-            ids = tuple(session.state.token_ids)
-            generate.sink.finish(recorder.finished(text=session.state.text, token_ids=ids, reason=reason))
+            run.finish(reason)
         self._run = self._served = None
         self._settle_draft()
 
-    async def _iterate(self, run: _Run, inbox: Mailbox[DecoderMessage]) -> FinishReason:
+    async def _iterate(self, run: Run, inbox: Mailbox[DecoderMessage]) -> FinishReason:
         run.recorder.account.start()
         self._schedule(run)
         outcome = await self._setup.workers.run(run.session.prefill)
         run.recorder.account.first_token()
-        self._emit(run, outcome, None)
+        run.emit(outcome, None, self._announced)
         left = perf_counter()
         while (reason := outcome.commit.finish_reason) is None:
             waited_us = await self._boundary(run, inbox)
             if inbox.closed:
                 raise EngineClosed("the engine was closed before the request was finished")
             if run.cancelled:
-                return self._end_early(run)
+                return run.end_early(self._announced)
             started = perf_counter()
             bound = self._setup.runners[self._active] if self._active is not None else None
             outcome = await self._setup.workers.run(run.session.step, bound)
             draft = self._active if outcome.drafted else None
             ended = perf_counter()
-            report = self._report_of(run, outcome, draft, waited_us)
+            report = run.report(outcome, draft, epoch=self._acknowledged, waited_us=waited_us)
             run.recorder.iteration(
                 report,
                 committed=len(run.session.tokens),
@@ -269,12 +229,12 @@ class Decoder(Actor[DecoderMessage]):
             )
             with suppress(MailboxFull):  # statistics never slow decoding down
                 self._peers.verifier_stats.tell(report)
-            self._emit(run, outcome, draft)
+            run.emit(outcome, draft, self._announced)
             run.iteration += 1
             left = ended
         return reason
 
-    async def _boundary(self, run: _Run, inbox: Mailbox[DecoderMessage]) -> float:
+    async def _boundary(self, run: Run, inbox: Mailbox[DecoderMessage]) -> float:
         """Stand between two iterations: read, schedule if an interval has ended, pick. Return the time waited in us."""
         await self._read(inbox)
         if run.iteration and run.iteration % self._setup.schedule.interval == 0:
@@ -287,20 +247,12 @@ class Decoder(Actor[DecoderMessage]):
         self._settle_draft()
         return waited_us
 
-    def _schedule(self, run: _Run) -> None:
+    def _schedule(self, run: Run) -> None:
         """Send the context of a scheduling point; the ranking comes when it comes."""
-        if not run.policy.uses_drafts:
-            return
-        point = SchedulingPoint(
-            request_id=run.id,
-            interval=run.interval,
-            policy=run.policy.name,
-            prompt_ids=run.generate.request.prompt_ids,
-            recent_ids=tuple(run.session.generated[-self._setup.schedule.recent_tokens :]),
-        )
-        self._peers.predictor.tell(point)
+        if run.policy.uses_drafts:
+            self._peers.predictor.tell(run.scheduling_point(self._setup.schedule.recent_tokens))
 
-    async def _await_ranking(self, run: _Run, inbox: Mailbox[DecoderMessage]) -> float:
+    async def _await_ranking(self, run: Run, inbox: Mailbox[DecoderMessage]) -> float:
         """Stand still until this interval's ranking is there (inline prediction only)."""
         if run.is_ranked or not run.policy.uses_drafts:
             return 0.0
@@ -314,49 +266,6 @@ class Decoder(Actor[DecoderMessage]):
         if deadline.cancelled_caught:
             run.unranked_interval = run.interval  # it will not come: the rest of the interval does without
         return (perf_counter() - started) * 1e6
-
-    # --- what others learn --------------------------------------------------------------------------------------------
-
-    def _emit(self, run: _Run, outcome: StepOutcome, draft: ResidentDraft | None) -> None:
-        chunk = TextChunk(
-            text=outcome.commit.text,
-            token_ids=outcome.commit.ids,
-            draft=draft.name if draft else None,
-            resident=tuple(each.name for each in self._announced.resident),
-            accepted=outcome.accepted,
-            drafted=outcome.drafted,
-        )
-        run.generate.sink.chunk(chunk)
-
-    def _end_early(self, run: _Run) -> FinishReason:
-        """End a cancelled text: what was held back for a stop string is text after all."""
-        tail = run.session.state.close()
-        if tail:
-            resident = tuple(each.name for each in self._announced.resident)
-            run.generate.sink.chunk(
-                TextChunk(text=tail, token_ids=(), draft=None, resident=resident, accepted=0, drafted=0)
-            )
-        return "cancelled"
-
-    def _report_of(
-        self, run: _Run, outcome: StepOutcome, draft: ResidentDraft | None, waited_us: float
-    ) -> IterationReport:
-        return IterationReport(
-            request_id=run.id,
-            interval=run.interval,
-            iteration=run.iteration,
-            epoch=self._acknowledged,
-            draft=draft,
-            desired=desired(run.order),
-            drafted=outcome.drafted,
-            accepted=outcome.accepted,
-            emitted=len(outcome.commit.ids),
-            catch_up_tokens=outcome.catch_up_tokens,
-            catch_up_us=outcome.catch_up_us,
-            draft_us=outcome.draft_us,
-            verify_us=outcome.verify_us,
-            waited_us=waited_us,
-        )
 
     def _fail_all(self, error: Exception) -> None:
         """Resolve everyone who waits on this Decoder."""
