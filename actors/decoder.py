@@ -17,7 +17,7 @@ from memspec_actors.actors.run import Run, Waiting
 from memspec_actors.config import ScheduleConfig
 from memspec_actors.errors import ActorDied, EngineClosed, MailboxFull, MemSpecError
 from memspec_actors.models.session import BoundDraft, DecodeSession
-from memspec_actors.protocols.events import DraftActivatedEvent
+from memspec_actors.protocols.events import DraftActivatedEvent, ResidencyAcknowledged
 from memspec_actors.protocols.messages import (
     CacheManagerMessage,
     Cancel,
@@ -91,7 +91,7 @@ class Decoder(Actor[DecoderMessage]):
         self._active: ResidentDraft | None = None
 
     async def started(self) -> None:
-        self._peers.cache_manager.tell(ResidencyAck(epoch=0, active=None))
+        self._acknowledge(0)
 
     async def run(self, inbox: Mailbox[DecoderMessage]) -> None:
         try:
@@ -160,8 +160,12 @@ class Decoder(Actor[DecoderMessage]):
         run, announced = self._run, self._announced
         self._activate(pick_draft(run.order, announced.resident) if run else None)
         if announced.epoch != self._acknowledged:
-            self._acknowledged = announced.epoch
-            self._peers.cache_manager.tell(ResidencyAck(epoch=announced.epoch, active=self._active))
+            self._acknowledge(announced.epoch)
+
+    def _acknowledge(self, epoch: int) -> None:
+        self._acknowledged = epoch
+        self._peers.cache_manager.tell(ResidencyAck(epoch=epoch, active=self._active))
+        self._setup.log.write(ResidencyAcknowledged(actor=self.name, epoch=epoch, active=self._active))
 
     def _activate(self, draft: ResidentDraft | None) -> None:
         if draft == self._active:

@@ -29,6 +29,7 @@ __all__ = [
     "RankingApplied",
     "RequestAccepted",
     "RequestFinished",
+    "ResidencyAcknowledged",
     "ResidencyAnnouncedEvent",
     "ShareKind",
     "SystemStarted",
@@ -85,6 +86,7 @@ class RequestAccepted(Event, frozen=True, kw_only=True):
     temperature: float
     seed: int
     lossless: bool
+    task_digest: str | None = None  # of prompt, limits, sampling: the same target gives equal tasks equal tokens
 
 
 class PredictionMade(Event, frozen=True, kw_only=True):
@@ -110,6 +112,12 @@ class ResidencyAnnouncedEvent(Event, frozen=True, kw_only=True):
     reason: str
     resident_bytes: int
     reserved_bytes: int
+
+
+class ResidencyAcknowledged(Event, frozen=True, kw_only=True):
+    """The Decoder decodes from now on by the announcement of ``epoch``; 0 says that it started anew, with no draft."""
+
+    active: ResidentDraft | None
 
 
 class DraftLoadStarted(Event, frozen=True, kw_only=True):
@@ -221,6 +229,7 @@ class RequestFinished(Event, frozen=True, kw_only=True):
 
     finish_reason: FinishReason | Literal["error"]
     error: str | None = None
+    token_digest: str | None = None  # of the text's token ids
     usage: Usage | None = None
     timing: Timing | None = None
     speculative_decoding: SpeculativeMetrics | None = None

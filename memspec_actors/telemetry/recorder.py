@@ -1,7 +1,12 @@
 """Write one request's records to the event log, and keep its books beside."""
 
+import hashlib
+
+import msgspec
+
 from memspec_actors.protocols import events
 from memspec_actors.protocols.messages import DraftRanking, IterationReport
+from memspec_actors.protocols.requests import GenerationRequest
 from memspec_actors.protocols.results import FinishReason, GenerationResult
 from memspec_actors.speculation.statistics import share_kind
 from memspec_actors.telemetry.account import RequestAccount
@@ -58,6 +63,7 @@ class RequestRecorder:
                 actor=self._actor,
                 request_id=self._id,
                 finish_reason=reason,
+                token_digest=_digest(token_ids),
                 usage=result.usage,
                 timing=result.timing,
                 speculative_decoding=result.metrics.speculative_decoding,
@@ -85,6 +91,7 @@ class RequestRecorder:
                 temperature=request.sampling.temperature,
                 seed=request.seed,
                 lossless=request.lossless,
+                task_digest=_task_digest(request),
             )
         )
 
@@ -100,6 +107,17 @@ class _IntervalCounts:
         self.drafted += report.drafted
         self.accepted += report.accepted
         self.emitted += report.emitted
+
+
+def _task_digest(request: GenerationRequest) -> str:
+    """Name what decides the target's own text, so that requests for the same one can be told from a log."""
+    sampling = msgspec.structs.replace(request.sampling, seed=None)
+    seed = None if sampling.greedy else request.seed
+    return _digest((request.prompt_ids, request.max_new_tokens, sampling, seed))
+
+
+def _digest(value: object) -> str:
+    return hashlib.sha256(msgspec.json.encode(value)).hexdigest()[:16]
 
 
 def _iteration_event(
