@@ -1,14 +1,18 @@
-"""The trace file: one header line, then one line per prompt; JSON, so that other tools can read it.
+"""Trace and plan files: one header line, then one line per prompt; JSON, so that other tools can read them.
 
 A trace holds what greedy speculative decoding needs to be replayed exactly: the target's own text and, for every draft
-and every position of that text, how many tokens a draft started there would have accepted.
+and every position of that text, how many tokens a draft started there would have accepted. A plan says, for prompts
+that were traced, how an oracle ranks the drafts along the text.
 """
+
+from collections.abc import Mapping
 
 import msgspec
 
-__all__ = ["TRACE_FORMAT", "TraceHeader", "TraceRecord"]
+__all__ = ["PLAN_FORMAT", "TRACE_FORMAT", "Plan", "PlanHeader", "PlanStep", "TraceHeader", "TraceRecord"]
 
-TRACE_FORMAT = "memspec-trace-1"
+TRACE_FORMAT = "memspec-trace-2"
+PLAN_FORMAT = "memspec-plan-1"
 
 
 class TraceHeader(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -34,13 +38,45 @@ class TraceRecord(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     """Trace one prompt.
 
     ``accepted[d][t]`` is the number of consecutive positions t, t+1, ... of ``output_ids`` at which draft ``d``, having
-    read the true text before, predicts the true token, cut at ``k`` and at the end of the text. ``kind`` labels the
-    prompt (a domain, "mixed", or "" if unknown); ``near_ties`` counts positions whose two best target logits lie within
-    1e-3.
+    read the true text before, predicts the true token, cut at ``k`` and at the end of the text. ``entropies[d][t]`` is
+    the entropy in nats of the distribution that it predicts the token at t with, in steps of 0.001, or None where it
+    predicts nothing: its context is over, or it met an id that it does not know. ``kind`` labels the prompt (a domain,
+    "mixed", or "" if unknown); ``near_ties`` counts positions whose two best target logits lie within 1e-3.
     """
 
     prompt_ids: tuple[int, ...]
     output_ids: tuple[int, ...]
-    accepted: dict[str, tuple[int, ...]]
+    accepted: Mapping[str, tuple[int, ...]]
+    entropies: Mapping[str, tuple[float | None, ...]]
     kind: str = ""
     near_ties: int = 0
+
+
+class PlanHeader(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Say what plans were made for: the oracle (``policy``), the weights as in a trace, N, K and the draft length."""
+
+    format: str
+    policy: str
+    target: str
+    drafts: dict[str, str]
+    interval: int
+    capacity: int
+    k: int
+
+
+class PlanStep(msgspec.Struct, frozen=True, forbid_unknown_fields=True, array_like=True):
+    """Rank drafts in ``order``, best first, from ``position`` generated tokens on."""
+
+    position: int
+    order: tuple[str, ...]
+
+
+class Plan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Plan the drafts for one prompt, known by its ids: steps of growing position, the first at 0.
+
+    A scheduling point after ``n`` generated tokens follows the last step whose position is at most ``n``, so that a
+    plan holds even where the run of events differs a little from the planned one.
+    """
+
+    prompt_ids: tuple[int, ...]
+    steps: tuple[PlanStep, ...]

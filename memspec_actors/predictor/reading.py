@@ -29,6 +29,7 @@ class DraftReader:
         self._num_common = num_common
         self._cache: Cache = runner.new_cache(min(max_tokens, runner.max_positions))
         self._predictions: list[int] = []  # the one at index i is for token i + 1
+        self._entropies: list[float] = []
         self._end = runner.max_positions
 
     @torch.inference_mode()
@@ -42,6 +43,7 @@ class DraftReader:
         if new:
             logits = self._runner.forward(new, self._cache)[:, : self._num_common]
             self._predictions += logits.argmax(-1).tolist()
+            self._entropies += _entropies(logits)
 
     @torch.inference_mode()
     def propose(self, tokens: Sequence[int], length: int) -> list[int]:
@@ -63,6 +65,11 @@ class DraftReader:
         predictions = self._predictions[start - 1 : len(tokens) - 1]
         missing = len(tokens) - start - len(predictions)
         return [a == b for a, b in zip(predictions, tokens[start:], strict=False)] + [False] * missing
+
+    def entropies(self, tokens: Sequence[int], start: int) -> tuple[float | None, ...]:
+        """Give the entropy of the prediction of every token from ``start`` on, None for those not read up to."""
+        known = self._entropies[start - 1 : len(tokens) - 1]
+        return (*known, *[None] * (len(tokens) - start - len(known)))
 
 
 class Tracer(msgspec.Struct, frozen=True, kw_only=True):
@@ -107,6 +114,7 @@ class Tracer(msgspec.Struct, frozen=True, kw_only=True):
             prompt_ids=tuple(prompt_ids),
             output_ids=tuple(tokens[start:]),
             accepted=runs,
+            entropies={name: reader.entropies(tokens, start) for name, reader in readers.items()},
             kind=kind,
             near_ties=near_ties,
         )
@@ -129,6 +137,12 @@ def _accept(drafted: Sequence[int], chosen: Sequence[int], eos_ids: frozenset[in
         if token != proposed or token in eos_ids:
             break
     return new
+
+
+def _entropies(logits: torch.Tensor) -> list[float]:
+    """Give the entropies (T,) in nats of the distributions behind logits (T, V), in steps of 0.001."""
+    logs = logits.float().log_softmax(-1)
+    return [round(entropy, 3) for entropy in (-logs.exp() * logs).nansum(-1).tolist()]
 
 
 def _near_ties(logits: torch.Tensor) -> int:

@@ -102,8 +102,16 @@ class TraceReader:
             raise TraceError(
                 f"{where}: drafts {list(record.accepted)} differ from the header's {list(self.header.drafts)}"
             )
+        if list(record.entropies) != list(self.header.drafts):
+            raise TraceError(f"{where}: entropies are of {list(record.entropies)}; they must be of the same drafts")
+        length = len(record.output_ids)
         for draft, runs in record.accepted.items():
-            if len(runs) != len(record.output_ids):
-                raise TraceError(f"{where}: {len(runs)} runs of {draft!r} for {len(record.output_ids)} tokens of text")
+            if not len(runs) == len(record.entropies[draft]) == length:
+                raise TraceError(
+                    f"{where}: {len(runs)} runs and {len(record.entropies[draft])} entropies of {draft!r} for {length}"
+                    f" tokens of text"
+                )
             if runs and not 0 <= min(runs) <= max(runs) <= self.header.k:
                 raise TraceError(f"{where}: a run of {draft!r} lies outside 0..{self.header.k}")
+            if runs != accepted_runs([run > 0 for run in runs], self.header.k):
+                raise TraceError(f"{where}: the runs of {draft!r} contradict one another; collect the trace again")

@@ -60,7 +60,8 @@ def separable_record(rng: random.Random) -> TraceRecord:
     accepted = {name: accepted_runs([owner == i for owner in owners], 5) for i, name in enumerate(DRAFTS)}
     prompt = (1, 4 + halves[0], 7 + halves[1], *(25 + rng.randrange(7) for _ in range(3)))
     kind = "mixed" if rng.random() < 0.7 else "plain"
-    return TraceRecord(prompt_ids=prompt, output_ids=tuple(words), accepted=accepted, kind=kind)
+    entropies = {name: (1.5,) * len(words) for name in DRAFTS}
+    return TraceRecord(prompt_ids=prompt, output_ids=tuple(words), accepted=accepted, entropies=entropies, kind=kind)
 
 
 @pytest.fixture

@@ -51,6 +51,8 @@ def test_traces_equal_what_transformers_computes(tiny_models: Path, tmp_path: Pa
             start = len(record.prompt_ids) - 1
             predicted = logits[start:-1, :NUM_IDS].argmax(-1).tolist()
             agrees = [a == b for a, b in zip(predicted, record.output_ids, strict=True)]
+            entropies = torch.special.entr(logits[start:-1, :NUM_IDS].softmax(-1)).sum(-1).tolist()
+            assert record.entropies[name] == pytest.approx(entropies, abs=6e-4)
             assert record.accepted[name] == accepted_runs(agrees, 3)
             agreeing[name] = agreeing.get(name, 0) + sum(agrees)
     tokens = sum(len(record.output_ids) for record in records)

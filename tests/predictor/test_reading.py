@@ -79,6 +79,8 @@ def test_a_draft_with_a_shorter_context_agrees_no_further() -> None:
     assert len(runs) == 40
     assert all(run > 0 for run in runs[:19])  # the token after 20 read ones is the last that it predicts
     assert not any(runs[19:])
+    assert record.entropies["s"][19:] == (None,) * 21
+    assert None not in record.entropies["s"][:19]
 
 
 def test_a_draft_stops_at_an_id_that_it_does_not_know() -> None:

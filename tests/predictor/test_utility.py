@@ -16,7 +16,8 @@ PARAMS = UtilityParams(interval=2, horizon=3, discount=0.5, target_horizon=4, ta
 def _record(agrees: dict[str, list[bool]], k: int = 3) -> TraceRecord:
     length = len(next(iter(agrees.values())))
     accepted = {name: accepted_runs(row, k) for name, row in agrees.items()}
-    return TraceRecord(prompt_ids=(1,), output_ids=tuple(range(length)), accepted=accepted)
+    entropies = dict.fromkeys(agrees, (0.0,) * length)
+    return TraceRecord(prompt_ids=(1,), output_ids=tuple(range(length)), accepted=accepted, entropies=entropies)
 
 
 def _decode(runs: tuple[int, ...], position: int, iterations: int) -> tuple[int, float]:

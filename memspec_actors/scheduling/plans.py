@@ -1,0 +1,64 @@
+"""Read and write plan files: how an oracle ranks the drafts along the texts of known prompts."""
+
+import itertools
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import TypeVar
+
+import msgspec
+
+from memspec_actors.errors import TraceError
+from memspec_actors.protocols.traces import PLAN_FORMAT, Plan, PlanHeader
+
+__all__ = ["Plans", "read_plans", "write_plans"]
+
+Line = TypeVar("Line")
+
+
+class Plans(msgspec.Struct, frozen=True, kw_only=True):
+    """Hold the plans of a file by prompt ids."""
+
+    header: PlanHeader
+    by_prompt: Mapping[tuple[int, ...], Plan]
+
+
+def read_plans(path: str | Path) -> Plans:
+    """Read a plan file. Raises TraceError naming the file and the line for anything that is no whole plan."""
+    try:
+        lines = Path(path).read_bytes().splitlines()
+    except OSError as error:
+        raise TraceError(f"{path}: {error.strerror}; write plans with `memspec simulate --write-plan`") from error
+    if not lines:
+        raise TraceError(f"{path}: the file is empty; a plan file begins with its header")
+    header = _decode(path, 1, lines[0], PlanHeader)
+    if header.format != PLAN_FORMAT:
+        raise TraceError(f"{path}, line 1: format {header.format!r} is not {PLAN_FORMAT!r}; write the plans again")
+    plans: dict[tuple[int, ...], Plan] = {}
+    for number, line in enumerate(lines[1:], 2):
+        plan = _decode(path, number, line, Plan)
+        _check(path, number, plan, header)
+        plans[plan.prompt_ids] = plan
+    return Plans(header=header, by_prompt=plans)
+
+
+def write_plans(path: str | Path, header: PlanHeader, plans: Iterable[Plan]) -> None:
+    """Write a plan file."""
+    encode = msgspec.json.Encoder().encode
+    Path(path).write_bytes(b"".join(encode(line) + b"\n" for line in (header, *plans)))
+
+
+def _decode(path: str | Path, number: int, line: bytes, kind: type[Line]) -> Line:
+    try:
+        return msgspec.json.decode(line, type=kind)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise TraceError(f"{path}, line {number}: {error}; write the plans again") from error
+
+
+def _check(path: str | Path, number: int, plan: Plan, header: PlanHeader) -> None:
+    where = f"{path}, line {number}"
+    positions = [step.position for step in plan.steps]
+    if not positions or positions[0] != 0 or any(b <= a for a, b in itertools.pairwise(positions)):
+        raise TraceError(f"{where}: steps at positions {positions}; they must begin at 0 and grow")
+    for step in plan.steps:
+        if not set(step.order) <= set(header.drafts) or len(set(step.order)) != len(step.order):
+            raise TraceError(f"{where}: order {list(step.order)} must name drafts of {list(header.drafts)} once each")

@@ -1,0 +1,62 @@
+"""If these fail, an oracle's plan is carried out for another text, or a damaged one as if it were whole."""
+
+from pathlib import Path
+
+import pytest
+
+from memspec_actors.errors import TraceError
+from memspec_actors.protocols.traces import PLAN_FORMAT, Plan, PlanHeader, PlanStep
+from memspec_actors.scheduling.plans import read_plans, write_plans
+
+HEADER = PlanHeader(
+    format=PLAN_FORMAT,
+    policy="oracle-dynamic",
+    target="t",
+    drafts={"a": "1", "b": "2"},
+    interval=4,
+    capacity=2,
+    k=5,
+)
+PLANS = (
+    Plan(prompt_ids=(1, 2), steps=(PlanStep(0, ("a", "b")), PlanStep(17, ("b",)))),
+    Plan(prompt_ids=(3,), steps=(PlanStep(0, ()),)),
+)
+
+
+def test_plans_come_back_by_prompt(tmp_path: Path) -> None:
+    write_plans(tmp_path / "p", HEADER, PLANS)
+    plans = read_plans(tmp_path / "p")
+    assert plans.header == HEADER
+    assert plans.by_prompt == {(1, 2): PLANS[0], (3,): PLANS[1]}
+
+
+@pytest.mark.parametrize(
+    ("line", "old", "new", "said"),
+    [
+        (1, "memspec-plan-1", "memspec-trace-2", "format"),
+        (1, '"k":5', '"kk":5', "kk"),
+        (2, "[0,", "[1,", "begin at 0"),
+        (2, "[17,", "[0,", "grow"),
+        (2, '["a","b"]', '["a","z"]', "must name drafts"),
+        (2, '["a","b"]', '["a","a"]', "once"),
+        (3, "}", "", "truncated|Expected"),
+        (3, "[3]", '["x"]', "int"),
+    ],
+)
+def test_damage_is_reported_with_file_and_line(tmp_path: Path, line: int, old: str, new: str, said: str) -> None:
+    path = tmp_path / "p"
+    write_plans(path, HEADER, PLANS)
+    lines = path.read_text().splitlines(keepends=True)
+    assert old in lines[line - 1]
+    lines[line - 1] = lines[line - 1].replace(old, new, 1)
+    path.write_text("".join(lines))
+    with pytest.raises(TraceError, match=f"p, line {line}.*({said})"):
+        read_plans(path)
+
+
+@pytest.mark.parametrize(("content", "said"), [(None, "No such file"), ("", "empty")])
+def test_a_file_without_plans_is_named(tmp_path: Path, content: str | None, said: str) -> None:
+    if content is not None:
+        (tmp_path / "nowhere").write_text(content)
+    with pytest.raises(TraceError, match=f"nowhere: .*{said}"):
+        read_plans(tmp_path / "nowhere")
