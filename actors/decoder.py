@@ -8,7 +8,6 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from time import perf_counter
 from typing import assert_never
 
 import anyio
@@ -212,18 +211,18 @@ class Decoder(Actor[DecoderMessage]):
         outcome = await self._setup.workers.run(run.session.prefill)
         run.recorder.account.first_token()
         run.emit(outcome, None, self._announced)
-        left = perf_counter()
+        left = anyio.current_time()
         while (reason := outcome.commit.finish_reason) is None:
             waited_us = await self._boundary(run, inbox)
             if inbox.closed:
                 raise EngineClosed("the engine was closed before the request was finished")
             if run.cancelled:
                 return run.end_early(self._announced)
-            started = perf_counter()
+            started = anyio.current_time()
             bound = self._setup.runners[self._active] if self._active is not None else None
             outcome = await self._setup.workers.run(run.session.step, bound)
             draft = self._active if outcome.drafted else None
-            ended = perf_counter()
+            ended = anyio.current_time()
             report = run.report(outcome, draft, epoch=self._acknowledged, waited_us=waited_us)
             run.recorder.iteration(
                 report,
@@ -260,7 +259,7 @@ class Decoder(Actor[DecoderMessage]):
         """Stand still until this interval's ranking is there (inline prediction only)."""
         if run.is_ranked or not run.policy.uses_drafts:
             return 0.0
-        started = perf_counter()
+        started = anyio.current_time()
         with anyio.move_on_after(INLINE_DEADLINE_S) as deadline:
             while not run.cancelled and not run.is_ranked:
                 envelope = await inbox.receive()
@@ -269,7 +268,7 @@ class Decoder(Actor[DecoderMessage]):
                 await self.handle(envelope)
         if deadline.cancelled_caught:
             run.unranked_interval = run.interval  # it will not come: the rest of the interval does without
-        return (perf_counter() - started) * 1e6
+        return (anyio.current_time() - started) * 1e6
 
     def _fail_all(self, error: Exception) -> None:
         """Resolve everyone who waits on this Decoder."""

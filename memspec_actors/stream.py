@@ -1,8 +1,9 @@
 """The caller's end of one generation: chunks as they come, then the result."""
 
 import asyncio
-import time
 from collections.abc import AsyncIterator
+
+import anyio
 
 from memspec_actors.errors import EngineClosed, MailboxFull, Overloaded, UsageError
 from memspec_actors.protocols.messages import Cancel, DecoderMessage, Generate
@@ -37,7 +38,7 @@ class Requests:
         if len(self._open) >= MAX_OPEN_REQUESTS:
             raise Overloaded(f"{MAX_OPEN_REQUESTS} requests are waiting; try again later")
         try:
-            self._decoder.tell(Generate(request=stream.request, sink=stream, submitted_at=time.perf_counter()))
+            self._decoder.tell(Generate(request=stream.request, sink=stream, submitted_at=anyio.current_time()))
         except MailboxFull as error:
             raise Overloaded("too many requests are waiting; try again later") from error
         self._open.add(stream)

@@ -77,7 +77,7 @@ class Placement(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Generate(Message, frozen=True):
-    """Generate text for one request; its output goes to ``sink``. ``submitted_at`` is time.perf_counter's."""
+    """Generate text for one request; its output goes to ``sink``. ``submitted_at`` is the event loop's time."""
 
     request: GenerationRequest
     sink: OutputSink

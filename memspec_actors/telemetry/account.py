@@ -1,8 +1,9 @@
 """Keep the books of one request while it runs, and draw up its result."""
 
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+
+import anyio
 
 from memspec_actors.protocols.messages import DraftRanking, IterationReport
 from memspec_actors.protocols.requests import GenerationRequest
@@ -22,7 +23,7 @@ __all__ = ["RequestAccount"]
 
 @dataclass(slots=True, kw_only=True)
 class RequestAccount:
-    """Count and time one request.
+    """Count and time one request, by the event loop's clock.
 
     ``residency_counts`` gives the loads finished and the drafts freed so far; the request's own are those since its
     start. A switch is a drafted iteration with another draft than the last drafted one.
@@ -45,12 +46,12 @@ class RequestAccount:
 
     def start(self) -> None:
         """Leave the queue: the prompt is encoded from now on."""
-        self._started_at = time.perf_counter()
+        self._started_at = anyio.current_time()
         self._counts_before = self.residency_counts()
 
     def first_token(self) -> None:
         """End the prompt's encoding: steady-state decoding begins."""
-        self._first_token_at = time.perf_counter()
+        self._first_token_at = anyio.current_time()
 
     def add_ranking(self, ranking: DraftRanking) -> None:
         self.predictions += 1
@@ -83,7 +84,7 @@ class RequestAccount:
         )
 
     def _timing(self, num_tokens: int) -> Timing:
-        now = time.perf_counter()
+        now = anyio.current_time()
         started = self._started_at if self._started_at is not None else now
         first = self._first_token_at if self._first_token_at is not None else now
         decode_s = now - first
