@@ -107,7 +107,7 @@ class CacheManager(Actor[CacheManagerMessage]):
                         actor=self.name, request_id=message.request_id, interval=message.interval, order=message.order
                     )
                 )
-                return residency.on_ranking(message.order, message.scores, now)
+                return residency.on_ranking(message.order, message.scores, now, message.depth)
             case ResidencyAck():
                 return residency.on_ack(message.epoch, message.active, now)
             case DraftActivated():

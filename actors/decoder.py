@@ -12,7 +12,7 @@ from typing import assert_never
 
 import anyio
 
-from memspec_actors.actors.run import Run, Waiting
+from memspec_actors.actors.run import Run, Wait, Waiting
 from memspec_actors.config import ScheduleConfig
 from memspec_actors.errors import ActorDied, EngineClosed, MailboxFull, MemSpecError
 from memspec_actors.models.session import BoundDraft, DecodeSession
@@ -30,13 +30,14 @@ from memspec_actors.protocols.messages import (
     ResidencyAnnounced,
     ResidentDraft,
     VerifierStatsMessage,
+    WaitedFor,
     WarmDraft,
 )
 from memspec_actors.protocols.requests import GenerationRequest
 from memspec_actors.protocols.results import FinishReason
 from memspec_actors.runtime import Actor, ActorRef, Mailbox, Workers, current_trace_id, new_trace_id, tracing
 from memspec_actors.scheduling.pick import pick_draft
-from memspec_actors.scheduling.rankers import Policy
+from memspec_actors.scheduling.policy import Policy
 from memspec_actors.scheduling.residency import ResidencyCounts
 from memspec_actors.telemetry.account import RequestAccount
 from memspec_actors.telemetry.event_log import EventLog
@@ -44,7 +45,8 @@ from memspec_actors.telemetry.recorder import RequestRecorder
 
 __all__ = ["Decoder", "DecoderPeers", "DecoderSetup"]
 
-INLINE_DEADLINE_S = 1.0  # inline prediction waits so long for a ranking, then decodes with the one it has
+# A policy that waits for a ranking or a load by definition waits so long in an interval, then goes on with what it has.
+DEADLINE_S: dict[WaitedFor, float] = {"prediction": 1.0, "load": 60.0}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -98,7 +100,7 @@ class Decoder(Actor[DecoderMessage]):
                 if not self._waiting and (envelope := await inbox.receive()) is not None:
                     await self.handle(envelope)
                 await self._read(inbox)
-                self._settle_draft()
+                self._settle(None)
                 if self._waiting:
                     self._served = generate, recorder, trace_id = self._waiting.popleft()
                     with tracing(trace_id):
@@ -154,10 +156,10 @@ class Decoder(Actor[DecoderMessage]):
 
     # --- residency ----------------------------------------------------------------------------------------------------
 
-    def _settle_draft(self) -> None:
-        """Let go of what the newest announcement leaves out, pick the draft to go on with, and acknowledge."""
-        run, announced = self._run, self._announced
-        self._activate(pick_draft(run.order, announced.resident) if run else None)
+    def _settle(self, draft: ResidentDraft | None) -> None:
+        """Go on with a draft of the newest announcement, let go of what that leaves out, and acknowledge it."""
+        announced = self._announced
+        self._activate(draft)
         if announced.epoch != self._acknowledged:
             self._acknowledge(announced.epoch)
 
@@ -203,7 +205,7 @@ class Decoder(Actor[DecoderMessage]):
         else:
             run.finish(reason)
         self._run = self._served = None
-        self._settle_draft()
+        self._settle(None)
 
     async def _iterate(self, run: Run, inbox: Mailbox[DecoderMessage]) -> FinishReason:
         run.recorder.account.start()
@@ -213,7 +215,7 @@ class Decoder(Actor[DecoderMessage]):
         run.emit(outcome, None, self._announced)
         left = anyio.current_time()
         while (reason := outcome.commit.finish_reason) is None:
-            waited_us = await self._boundary(run, inbox)
+            wait = await self._boundary(run, inbox)
             if inbox.closed:
                 raise EngineClosed("the engine was closed before the request was finished")
             if run.cancelled:
@@ -223,7 +225,7 @@ class Decoder(Actor[DecoderMessage]):
             outcome = await self._setup.workers.run(run.session.step, bound)
             draft = self._active if outcome.drafted else None
             ended = anyio.current_time()
-            report = run.report(outcome, draft, epoch=self._acknowledged, waited_us=waited_us)
+            report = run.report(outcome, draft, epoch=self._acknowledged, wait=wait)
             run.recorder.iteration(
                 report,
                 committed=len(run.session.tokens),
@@ -232,43 +234,54 @@ class Decoder(Actor[DecoderMessage]):
             )
             with suppress(MailboxFull):  # statistics never slow decoding down
                 self._peers.verifier_stats.tell(report)
+            run.remember(report)
             run.emit(outcome, draft, self._announced)
             run.iteration += 1
             left = ended
         return reason
 
-    async def _boundary(self, run: Run, inbox: Mailbox[DecoderMessage]) -> float:
-        """Stand between two iterations: read, schedule if an interval has ended, pick. Return the time waited in us."""
+    async def _boundary(self, run: Run, inbox: Mailbox[DecoderMessage]) -> Wait | None:
+        """Stand between two iterations: read, schedule if an interval has ended, pick. Tell whether time was lost."""
         await self._read(inbox)
         if run.iteration and run.iteration % self._setup.schedule.interval == 0:
             run.recorder.interval_finished(run.interval)
             run.interval += 1
             self._schedule(run)
-        waited_us = 0.0
-        if self._setup.schedule.prediction == "inline":
-            waited_us = await self._await_ranking(run, inbox)
-        self._settle_draft()
-        return waited_us
+        wait = await self._stand_still(run, inbox)
+        self._settle(pick_draft(run.order, self._announced.resident))
+        return wait
 
     def _schedule(self, run: Run) -> None:
         """Send the context of a scheduling point; the ranking comes when it comes."""
         if run.policy.uses_drafts:
-            self._peers.predictor.tell(run.scheduling_point(self._setup.schedule.recent_tokens))
+            recent_tokens = self._setup.schedule.recent_tokens
+            self._peers.predictor.tell(run.scheduling_point(recent_tokens, self._announced, self._active))
 
-    async def _await_ranking(self, run: Run, inbox: Mailbox[DecoderMessage]) -> float:
-        """Stand still until this interval's ranking is there (inline prediction only)."""
-        if run.is_ranked or not run.policy.uses_drafts:
-            return 0.0
-        started = anyio.current_time()
-        with anyio.move_on_after(INLINE_DEADLINE_S) as deadline:
-            while not run.cancelled and not run.is_ranked:
+    async def _stand_still(self, run: Run, inbox: Mailbox[DecoderMessage]) -> Wait | None:
+        """Wait for what inline prediction or the policy waits for by definition; return None if nothing was missing."""
+        started, waited_for = anyio.current_time(), None
+        for what in self._waits_for(run.policy):
+            if run.misses(what, self._announced):
+                await self._await(what, run, inbox)
+                waited_for = what
+        return Wait(waited_for, (anyio.current_time() - started) * 1e6) if waited_for else None
+
+    def _waits_for(self, policy: Policy) -> tuple[WaitedFor, ...]:
+        if policy.waits_for_load:
+            return "prediction", "load"
+        return ("prediction",) if policy.uses_drafts and self._setup.schedule.prediction == "inline" else ()
+
+    async def _await(self, what: WaitedFor, run: Run, inbox: Mailbox[DecoderMessage]) -> None:
+        with anyio.move_on_after(DEADLINE_S[what]) as deadline:
+            while not run.cancelled and run.misses(what, self._announced):
+                if what == "load":
+                    self._settle(None)  # holds no draft meanwhile: it may be the one whose room is needed
                 envelope = await inbox.receive()
                 if envelope is None:
                     break
                 await self.handle(envelope)
         if deadline.cancelled_caught:
-            run.unranked_interval = run.interval  # it will not come: the rest of the interval does without
-        return (anyio.current_time() - started) * 1e6
+            run.given_up[what] = run.interval
 
     def _fail_all(self, error: Exception) -> None:
         """Resolve everyone who waits on this Decoder."""

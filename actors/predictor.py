@@ -1,6 +1,5 @@
 """The Predictor: rank the drafts at every scheduling point, beside decoding."""
 
-from collections.abc import Callable
 from time import perf_counter_ns
 
 from memspec_actors.protocols.events import PredictionMade
@@ -11,38 +10,43 @@ from memspec_actors.protocols.messages import (
     PredictorMessage,
 )
 from memspec_actors.runtime import Actor, ActorRef, Workers
-from memspec_actors.scheduling.rankers import Ranker, Ranking, RankingContext
+from memspec_actors.scheduling.ranker_pool import RankerPool
+from memspec_actors.scheduling.rankers import Ranking
 from memspec_actors.telemetry.event_log import EventLog
 
 __all__ = ["Predictor"]
 
 
 class Predictor(Actor[PredictorMessage]):
-    """Own the rankers, one per policy; ranking runs in a worker thread so that the event loop stays free."""
+    """Own the rankers; ranking runs in a worker thread so that the event loop stays free.
+
+    ``pool`` outlives a restart of the actor: what was learned stays learned.
+    """
 
     def __init__(
         self,
         *,
-        ranker_of: Callable[[str], Ranker],
+        pool: RankerPool,
         decoder: ActorRef[DecoderMessage],
         cache_manager: ActorRef[CacheManagerMessage],
         workers: Workers,
         log: EventLog,
     ) -> None:
-        self._ranker_of = ranker_of
+        self._pool = pool
         self._decoder = decoder
         self._cache_manager = cache_manager
         self._workers = workers
         self._log = log
 
     async def receive(self, point: PredictorMessage) -> None:
-        context = RankingContext(prompt_ids=point.prompt_ids, recent_ids=point.recent_ids, interval=point.interval)
-        ranking, predict_us = await self._workers.run(_timed, self._ranker_of(point.policy), context)
+        ranking, observed, predict_us = await self._workers.run(_timed, self._pool, point)
         message = DraftRanking(
             request_id=point.request_id,
             interval=point.interval,
             order=ranking.order,
             scores=ranking.scores,
+            depth=self._pool.policy_of(point.policy).depth,
+            observed=observed,
             predict_us=predict_us,
         )
         self._decoder.tell(message)
@@ -61,7 +65,7 @@ class Predictor(Actor[PredictorMessage]):
         )
 
 
-def _timed(ranker: Ranker, context: RankingContext) -> tuple[Ranking, float]:
+def _timed(pool: RankerPool, point: PredictorMessage) -> tuple[Ranking, int, float]:
     started = perf_counter_ns()
-    ranking = ranker.rank(context)
-    return ranking, (perf_counter_ns() - started) / 1e3
+    ranking, observed = pool.rank(point)
+    return ranking, observed, (perf_counter_ns() - started) / 1e3

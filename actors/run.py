@@ -1,9 +1,11 @@
 """The request that the Decoder is at work on: where it stands, and what its caller and the other actors learn of it."""
 
-from dataclasses import dataclass
+from collections import deque
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from memspec_actors.models.session import DecodeSession, StepOutcome
+from memspec_actors.protocols.feedback import Feedback
 from memspec_actors.protocols.messages import (
     DraftRanking,
     Generate,
@@ -11,13 +13,14 @@ from memspec_actors.protocols.messages import (
     ResidencyAnnounced,
     ResidentDraft,
     SchedulingPoint,
+    WaitedFor,
 )
 from memspec_actors.protocols.results import FinishReason, TextChunk
 from memspec_actors.scheduling.pick import desired
-from memspec_actors.scheduling.rankers import Policy
+from memspec_actors.scheduling.policy import Policy
 from memspec_actors.telemetry.recorder import RequestRecorder
 
-__all__ = ["Run", "Waiting"]
+__all__ = ["Run", "Wait", "Waiting"]
 
 
 class Waiting(NamedTuple):
@@ -26,6 +29,13 @@ class Waiting(NamedTuple):
     generate: Generate
     recorder: RequestRecorder
     trace_id: str
+
+
+class Wait(NamedTuple):
+    """Decoding stood still."""
+
+    reason: WaitedFor
+    us: float
 
 
 @dataclass(slots=True)
@@ -38,9 +48,10 @@ class Run:
     session: DecodeSession
     ranking: DraftRanking | None = None
     interval: int = 0
-    unranked_interval: int = -1  # the last one whose ranking was waited for in vain
+    given_up: dict[WaitedFor, int] = field(default_factory=dict)  # the last interval that was waited in vain for it
     iteration: int = 0
     cancelled: bool = False
+    unobserved: deque[Feedback] = field(default_factory=deque)  # what no ranking has taken into account yet
 
     @property
     def id(self) -> str:
@@ -50,17 +61,24 @@ class Run:
     def order(self) -> tuple[str, ...]:
         return self.ranking.order if self.ranking else ()
 
-    @property
-    def is_ranked(self) -> bool:
-        """Tell whether the ranking of the current interval has arrived, or was given up."""
-        newest = -1 if self.ranking is None else self.ranking.interval
-        return max(newest, self.unranked_interval) >= self.interval
+    def misses(self, what: WaitedFor, announced: ResidencyAnnounced) -> bool:
+        """Tell whether this interval's ranking, or the draft that it puts first, may still come and has not."""
+        if self.given_up.get(what, -1) == self.interval:
+            return False
+        if what == "prediction":
+            return self.ranking is None or self.ranking.interval < self.interval
+        usable = {*(draft.name for draft in announced.resident), *announced.unavailable}
+        return bool(self.order) and self.order[0] not in usable
 
     def take_ranking(self, ranking: DraftRanking) -> None:
         self.ranking = ranking
         self.recorder.ranking(ranking)
+        while self.unobserved and self.unobserved[0].iteration < ranking.observed:
+            self.unobserved.popleft()
 
-    def scheduling_point(self, recent_tokens: int) -> SchedulingPoint:
+    def scheduling_point(
+        self, recent_tokens: int, announced: ResidencyAnnounced, active: ResidentDraft | None
+    ) -> SchedulingPoint:
         """Give the context at this moment, with the last ``recent_tokens`` generated tokens."""
         return SchedulingPoint(
             request_id=self.id,
@@ -68,12 +86,17 @@ class Run:
             policy=self.policy.name,
             prompt_ids=self.generate.request.prompt_ids,
             recent_ids=tuple(self.session.generated[-recent_tokens:]),
+            num_generated=len(self.session.state.token_ids),
+            tokens_left=self.session.state.remaining,
+            resident=tuple(draft.name for draft in announced.resident),
+            active=active.name if active else None,
+            feedback=tuple(self.unobserved),
         )
 
     def report(
-        self, outcome: StepOutcome, draft: ResidentDraft | None, *, epoch: int, waited_us: float
+        self, outcome: StepOutcome, draft: ResidentDraft | None, *, epoch: int, wait: Wait | None
     ) -> IterationReport:
-        """Describe the iteration that ``draft`` has just run under the announcement ``epoch``."""
+        """Describe the iteration that ``draft`` has just run under the announcement ``epoch``, after a wait or none."""
         return IterationReport(
             request_id=self.id,
             interval=self.interval,
@@ -88,8 +111,23 @@ class Run:
             catch_up_us=outcome.catch_up_us,
             draft_us=outcome.draft_us,
             verify_us=outcome.verify_us,
-            waited_us=waited_us,
+            waited_us=wait.us if wait else 0.0,
+            waited_for=wait.reason if wait else None,
         )
+
+    def remember(self, report: IterationReport) -> None:
+        """Keep what a learning ranker is to be told of an iteration."""
+        if self.policy.learns:
+            self.unobserved.append(
+                Feedback(
+                    iteration=report.iteration,
+                    draft=report.draft.name if report.draft else None,
+                    drafted=report.drafted,
+                    accepted=report.accepted,
+                    emitted=report.emitted,
+                    cost_us=report.catch_up_us + report.draft_us + report.verify_us,
+                )
+            )
 
     def emit(self, outcome: StepOutcome, draft: ResidentDraft | None, announced: ResidencyAnnounced) -> None:
         """Give the caller what one call of the session added."""

@@ -25,7 +25,9 @@ from memspec_actors.protocols.requests import GenerationRequest, SamplingParams
 from memspec_actors.protocols.results import GenerationResult, ResidencySnapshot, Statistics
 from memspec_actors.runtime import Crashed, DeadLetter, Failed, Restarted, RuntimeEvent
 from memspec_actors.scheduling.artefacts import Artefact, DraftSpec
-from memspec_actors.scheduling.rankers import Policy, Ranker, StaticRanker, parse_policy
+from memspec_actors.scheduling.policy import Policy, parse_policy
+from memspec_actors.scheduling.ranker_pool import new_ranker
+from memspec_actors.scheduling.rankers import Ranker
 from memspec_actors.scheduling.residency import Residency
 from memspec_actors.speculation.accept import AcceptanceRule, acceptance_rule
 from memspec_actors.speculation.commit import CommitState, united_end_ids
@@ -227,7 +229,7 @@ class MemSpec:
         parts = Parts(
             open_session=self._open_session,
             policy_of=self._policy_of,
-            ranker_of=self._ranker_of,
+            new_ranker=self._new_ranker,
             reader=ArenaReader(WeightArena(loadout.budget_bytes), loadout.plans, loadout.num_common, throttle),
             residency=self._residency,
             schedule=self.config.schedule,
@@ -240,12 +242,8 @@ class MemSpec:
     def _policy_of(self, name: str) -> Policy:
         return parse_policy(name, self._names)
 
-    def _ranker_of(self, name: str) -> Ranker:
-        policy = self._policy_of(name)
-        if policy.static_draft is not None:
-            return StaticRanker(policy.static_draft)
-        assert self._predictor is not None, f"policy {name!r} was let through without a predictor"
-        return self._predictor
+    def _new_ranker(self, policy: Policy) -> Ranker:
+        return new_ranker(policy, self._names, self._predictor)
 
     def _progress(self, progress: LoadProgress) -> None:
         if self._on_load is not None:

@@ -21,7 +21,9 @@ from memspec_actors.protocols.messages import (
 )
 from memspec_actors.protocols.requests import GenerationRequest
 from memspec_actors.runtime import ActorRef, ActorSystem, MailboxPolicy, RuntimeEvent, Workers
-from memspec_actors.scheduling.rankers import Policy, Ranker
+from memspec_actors.scheduling.policy import Policy
+from memspec_actors.scheduling.ranker_pool import RankerPool
+from memspec_actors.scheduling.rankers import Ranker
 from memspec_actors.scheduling.residency import Residency
 from memspec_actors.speculation.statistics import SpeculationCounters
 from memspec_actors.telemetry.event_log import EventLog
@@ -35,7 +37,7 @@ class Parts:
 
     open_session: Callable[[GenerationRequest], DecodeSession]
     policy_of: Callable[[str], Policy]
-    ranker_of: Callable[[str], Ranker]
+    new_ranker: Callable[[Policy], Ranker]
     reader: DraftReader
     residency: Residency
     schedule: ScheduleConfig
@@ -62,6 +64,7 @@ def wire(parts: Parts, observer: Callable[[RuntimeEvent], None]) -> Wired:
     """Spawn the actors: those that serve come first, the Decoder last, so that it stops first."""
     system = ActorSystem(observer=observer)
     decode, warm, rank, load = (parts.new_workers(name) for name in ("decode", "warm", "rank", "load"))
+    pool = RankerPool(parts.policy_of, parts.new_ranker)
     # The actors know one another in circles; each factory runs only when the system starts and every ref is there.
     verifier_stats = system.spawn(
         "verifier_stats", lambda: VerifierStats(parts.counters), mailbox=MailboxPolicy(capacity=1024)
@@ -87,9 +90,7 @@ def wire(parts: Parts, observer: Callable[[RuntimeEvent], None]) -> Wired:
     )
     predictor = system.spawn(
         "predictor",
-        lambda: Predictor(
-            ranker_of=parts.ranker_of, decoder=decoder, cache_manager=cache_manager, workers=rank, log=parts.log
-        ),
+        lambda: Predictor(pool=pool, decoder=decoder, cache_manager=cache_manager, workers=rank, log=parts.log),
         mailbox=MailboxPolicy(latest={SchedulingPoint: lambda _: None}),
     )
     setup = DecoderSetup(

@@ -9,7 +9,7 @@ from typing import Literal
 
 import msgspec
 
-from memspec_actors.protocols.messages import ResidentDraft
+from memspec_actors.protocols.messages import ResidentDraft, WaitedFor
 from memspec_actors.protocols.results import FinishReason, Scheduling, SpeculativeMetrics, Timing, Usage
 
 __all__ = [
@@ -197,8 +197,8 @@ class Iteration(Event, frozen=True, kw_only=True):
     verify_us: float
     wall_us: float
     gap_us: float  # from the end of the iteration before, or of the prompt's encoding, to the start of this one
-    waited_us: float  # how long decoding stood still before it: only with inline prediction
-    waited_for: Literal["prediction"] | None = None
+    waited_us: float  # how long decoding stood still before it: only with inline prediction or mab-sync
+    waited_for: WaitedFor | None = None
 
 
 class IntervalFinished(Event, frozen=True, kw_only=True):

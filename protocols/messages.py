@@ -4,10 +4,11 @@ Messages are immutable, hold no tensors, and name drafts by (name, load generati
 with every load, so a message about an earlier load of the same draft can never be mistaken for the present one.
 """
 
-from typing import Protocol
+from typing import Literal, Protocol
 
 import msgspec
 
+from memspec_actors.protocols.feedback import Feedback
 from memspec_actors.protocols.requests import GenerationRequest
 from memspec_actors.protocols.results import GenerationResult, TextChunk
 
@@ -39,8 +40,12 @@ __all__ = [
     "ResidentDraft",
     "SchedulingPoint",
     "VerifierStatsMessage",
+    "WaitedFor",
     "WarmDraft",
 ]
+
+
+WaitedFor = Literal["prediction", "load"]
 
 
 class Message(msgspec.Struct, frozen=True, tag=True, kw_only=True):
@@ -91,12 +96,18 @@ class Cancel(Message, frozen=True):
 
 
 class DraftRanking(Message, frozen=True):
-    """Rank drafts, best first, with one score each; latest wins. Goes to the Decoder and the CacheManager."""
+    """Rank drafts, best first, with one score each; latest wins. Goes to the Decoder and the CacheManager.
+
+    Only the first ``depth`` are to be in memory (None: as many as fit). ``observed`` is the number of the request's
+    iterations that the ranking takes into account.
+    """
 
     request_id: str
     interval: int
     order: tuple[str, ...]
     scores: tuple[float, ...]
+    depth: int | None
+    observed: int
     predict_us: float
 
 
@@ -118,13 +129,23 @@ class WarmDraft(Message, frozen=True):
 
 
 class SchedulingPoint(Message, frozen=True):
-    """Give the context of a scheduling point: the prompt and the last T generated tokens; latest wins."""
+    """Give the context of a scheduling point; latest wins.
+
+    ``recent_ids`` are the last T of ``num_generated`` tokens, at most ``tokens_left`` may follow. For a policy that
+    learns, ``feedback`` holds every iteration that no ranking has taken into account yet: so a point that is
+    superseded, or lost in a crash, loses none.
+    """
 
     request_id: str
     interval: int
     policy: str
     prompt_ids: tuple[int, ...]
     recent_ids: tuple[int, ...]
+    num_generated: int
+    tokens_left: int
+    resident: tuple[str, ...]
+    active: str | None
+    feedback: tuple[Feedback, ...]
 
 
 class IterationReport(Message, frozen=True):
@@ -143,7 +164,8 @@ class IterationReport(Message, frozen=True):
     catch_up_us: float
     draft_us: float
     verify_us: float
-    waited_us: float  # decoding stood still for a ranking: only with inline prediction
+    waited_us: float  # decoding stood still before it
+    waited_for: WaitedFor | None
 
 
 # --- to the CacheManager ----------------------------------------------------------------------------------------------

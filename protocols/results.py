@@ -78,12 +78,14 @@ class Share(msgspec.Struct, frozen=True, kw_only=True):
     """Split decode time into fractions that add up to 1 (or are all 0 if nothing was decoded).
 
     ``desired``: the preferred draft ran; ``fallback``: another resident draft ran; ``prediction``: decoding waited for
-    a ranking; ``catch_up``: a draft's cache was brought up to date; ``target_only``: no draft ran.
+    a ranking; ``waited``: it waited for a load; ``catch_up``: a draft's cache was brought up to date; ``target_only``:
+    no draft ran.
     """
 
     desired: float = 0.0
     fallback: float = 0.0
     prediction: float = 0.0
+    waited: float = 0.0
     catch_up: float = 0.0
     target_only: float = 0.0
 

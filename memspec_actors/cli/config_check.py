@@ -5,7 +5,7 @@ from pathlib import Path
 from memspec_actors.config import Config
 from memspec_actors.errors import ConfigError
 from memspec_actors.models.loadout import check_device, model_directory
-from memspec_actors.scheduling.rankers import parse_policy
+from memspec_actors.scheduling.policy import parse_policy
 from memspec_actors.speculation.accept import acceptance_rule
 from memspec_actors.speculation.stop import stop_rule
 

@@ -37,7 +37,7 @@ capacity = 2                # drafts held in memory beside the target (K)
 # budget = "1.2GiB"         # bytes for drafts; wins over capacity
 
 [schedule]
-policy = "memspec"          # "memspec", "general-static", "static:NAME" or "target-only"
+policy = "memspec"          # how drafts are scheduled; the README lists the policies
 interval = 4                # iterations between scheduling points (N)
 recent_tokens = 64          # generated tokens that the predictor sees beside the prompt (T)
 prediction = "overlapped"   # "overlapped" with decoding, or "inline": decoding waits for it

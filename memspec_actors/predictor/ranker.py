@@ -11,6 +11,7 @@ from memspec_actors.models.tokenizer import Tokenizer
 from memspec_actors.predictor.context import Context, ContextLayout, batch_contexts
 from memspec_actors.predictor.encoder import BertEncoder
 from memspec_actors.predictor.head import HeadFile, InputKind, RankingHead, load_heads
+from memspec_actors.protocols.feedback import Feedback
 from memspec_actors.scheduling.rankers import Ranking, RankingContext
 
 __all__ = ["ContextReader", "PredictorRanker"]
@@ -84,6 +85,9 @@ class PredictorRanker:
         ranked = sorted(((scores[column], name) for name, column in self._columns), key=lambda pair: -pair[0])
         order = (*(name for _, name in ranked), *self._unknown)
         return Ranking(order, (*(score for score, _ in ranked), *(0.0 for _ in self._unknown)))
+
+    def observe(self, feedback: Feedback) -> None:
+        """Learn nothing: training is over."""
 
 
 def encode(encoder: BertEncoder, contexts: Sequence[Context]) -> Tensor:

@@ -1,25 +1,29 @@
-"""How drafts are ranked, and which policies there are."""
+"""The contract of everything that ranks drafts, and the ranker that needs no model."""
 
-import difflib
-from collections.abc import Sequence
 from typing import Protocol
 
 import msgspec
 
-from memspec_actors.errors import ConfigError
+from memspec_actors.protocols.feedback import Feedback
 
-__all__ = ["Policy", "Ranker", "Ranking", "RankingContext", "StaticRanker", "parse_policy"]
-
-GENERAL_DRAFT = "general"
-KNOWN_POLICIES = ("memspec", "general-static", "static:NAME", "target-only")
+__all__ = ["Ranker", "Ranking", "RankingContext", "StaticRanker"]
 
 
 class RankingContext(msgspec.Struct, frozen=True, kw_only=True):
-    """Give what is known at a scheduling point: the prompt and the last generated tokens (none at interval 0)."""
+    """Give what is known at a scheduling point.
+
+    ``recent_ids`` are the last generated tokens and ``num_generated`` is the number of all of them; at most
+    ``tokens_left`` may follow (None: unknown). ``resident`` drafts can run at once, and ``active`` is the one that ran
+    last.
+    """
 
     prompt_ids: tuple[int, ...]
     recent_ids: tuple[int, ...] = ()
     interval: int = 0
+    num_generated: int = 0
+    tokens_left: int | None = None
+    resident: tuple[str, ...] = ()
+    active: str | None = None
 
 
 class Ranking(msgspec.Struct, frozen=True):
@@ -30,9 +34,15 @@ class Ranking(msgspec.Struct, frozen=True):
 
 
 class Ranker(Protocol):
-    """Rank the drafts for the text to come."""
+    """Rank the drafts for the text to come, and learn from how the text went.
+
+    Synchronous, without torch's or asyncio's state, and used by one thread at a time. One ranker serves one request
+    unless its policy shares it; `observe` is called once for each iteration, in order, before the next `rank`.
+    """
 
     def rank(self, context: RankingContext) -> Ranking: ...
+
+    def observe(self, feedback: Feedback) -> None: ...
 
 
 class StaticRanker:
@@ -44,43 +54,5 @@ class StaticRanker:
     def rank(self, context: RankingContext) -> Ranking:
         return self._ranking
 
-
-class Policy(msgspec.Struct, frozen=True, kw_only=True):
-    """Say how a policy ranks: with the trained predictor, with one fixed draft, or not at all."""
-
-    name: str
-    static_draft: str | None = None
-    uses_predictor: bool = False
-    uses_drafts: bool = True
-
-
-def parse_policy(text: str, draft_names: Sequence[str]) -> Policy:
-    """Read a policy's name.
-
-    ``memspec`` ranks with the predictor; ``static:NAME`` keeps to one draft and ``general-static`` to the one named
-    "general"; ``target-only`` uses no draft. Raises ConfigError for anything else, naming the nearest and all known.
-    """
-    match text.partition(":"):
-        case ("memspec", "", _):
-            return Policy(name=text, uses_predictor=True)
-        case ("general-static", "", _):
-            return _static(text, GENERAL_DRAFT, draft_names)
-        case ("static", ":", name):
-            return _static(text, name, draft_names)
-        case ("target-only", "", _):
-            return Policy(name=text, uses_drafts=False)
-    concrete = ["memspec", "general-static", "target-only", *(f"static:{name}" for name in draft_names)]
-    raise ConfigError(f"unknown policy {text!r}{_nearest(text, concrete)}; known: {', '.join(KNOWN_POLICIES)}")
-
-
-def _static(text: str, name: str, draft_names: Sequence[str]) -> Policy:
-    if name not in draft_names:
-        known = ", ".join(f"static:{known}" for known in draft_names) or "no drafts are configured"
-        near = _nearest(name, draft_names)
-        raise ConfigError(f"policy {text!r} needs a draft named {name!r}{near}; possible: {known}")
-    return Policy(name=text, static_draft=name)
-
-
-def _nearest(text: str, known: Sequence[str]) -> str:
-    matches = difflib.get_close_matches(text, known, n=1, cutoff=0.5)
-    return f" (did you mean {matches[0]!r}?)" if matches else ""
+    def observe(self, feedback: Feedback) -> None:
+        """Learn nothing."""

@@ -60,6 +60,7 @@ class Residency:
         self._slots = Slots(specs, capacity, budget_bytes)
         self._quarantine = Quarantine(backoff or Backoff())
         self._scores: dict[str, float] = {}  # the newest ranking, best first
+        self._depth: int | None = None  # how many of them are wanted in memory, at most
         self._active: ResidentDraft | None = None
         self._epoch = 0
         self._acked_epoch = 0
@@ -69,8 +70,13 @@ class Residency:
 
     # --- events -------------------------------------------------------------------------------------------------------
 
-    def on_ranking(self, order: Sequence[str], scores: Sequence[float], now: float) -> list[Instruction]:
-        """Take over a ranking, best first. Raises ValueError for unknown or repeated drafts or a missing score."""
+    def on_ranking(
+        self, order: Sequence[str], scores: Sequence[float], now: float, depth: int | None = None
+    ) -> list[Instruction]:
+        """Take over a ranking, best first, whose first ``depth`` are wanted in memory (None: as many as fit).
+
+        Raises ValueError for unknown or repeated drafts or a missing score.
+        """
         known = self._slots.draft_names
         if not set(order) <= set(known) or len(set(order)) != len(order) or len(scores) != len(order):
             raise ValueError(
@@ -78,6 +84,7 @@ class Residency:
                 f" with one score each"
             )
         self._scores = dict(zip(order, scores, strict=True))
+        self._depth = depth
         return self._settle(now)
 
     def on_load_finished(self, draft: ResidentDraft, now: float) -> list[Instruction]:
@@ -217,7 +224,8 @@ class Residency:
 
     def _wanted(self) -> tuple[str, ...]:
         order = [name for name in self._scores if name not in self._quarantine]
-        return working_set(order, self._slots.capacity, self._slots.arena.could_hold)
+        capacity = self._slots.capacity if self._depth is None else min(self._depth, self._slots.capacity)
+        return working_set(order, capacity, self._slots.arena.could_hold)
 
     def _keep(self, wanted: Sequence[str]) -> None:
         # What is wanted again and not gone yet stays: cheaper than loading it a second time. A cancelled load cannot

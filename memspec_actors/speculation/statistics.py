@@ -36,7 +36,8 @@ class SpeculationCounters:
         self._num_accepted = 0
         self._histogram = [0] * num_spec_tokens
         self._drafts: dict[str, _DraftCounts] = {}
-        self._time_us = {"desired": 0.0, "fallback": 0.0, "target_only": 0.0, "catch_up": 0.0, "prediction": 0.0}
+        self._time_us = {"desired": 0.0, "fallback": 0.0, "target_only": 0.0}
+        self._time_us |= {"catch_up": 0.0, "prediction": 0.0, "waited": 0.0}
 
     def add(
         self,
@@ -49,11 +50,12 @@ class SpeculationCounters:
         work_us: float,
         catch_up_us: float = 0.0,
         prediction_us: float = 0.0,
+        load_wait_us: float = 0.0,
     ) -> None:
         """Add one iteration.
 
         ``accepted`` and ``emitted`` count only tokens that survived the cut. ``work_us`` is drafting and verifying
-        without ``catch_up_us``; ``prediction_us`` is time spent waiting for a ranking.
+        without ``catch_up_us``; ``prediction_us`` and ``load_wait_us`` are time spent waiting for a ranking or a load.
         """
         assert 0 <= accepted <= drafted, f"{accepted} of {drafted} drafted tokens accepted"
         # One token is the target's own, unless the text ended before it.
@@ -62,6 +64,7 @@ class SpeculationCounters:
         self._time_us[share] += work_us
         self._time_us["catch_up"] += catch_up_us
         self._time_us["prediction"] += prediction_us
+        self._time_us["waited"] += load_wait_us
         if drafted:
             self._add_step(drafted, accepted)
         if draft is not None:
@@ -78,7 +81,8 @@ class SpeculationCounters:
             emitted=report.emitted,
             work_us=report.draft_us + report.verify_us,
             catch_up_us=report.catch_up_us,
-            prediction_us=report.waited_us,
+            prediction_us=report.waited_us if report.waited_for == "prediction" else 0.0,
+            load_wait_us=report.waited_us if report.waited_for == "load" else 0.0,
         )
 
     def metrics(self) -> SpeculativeMetrics:

@@ -143,5 +143,5 @@ def _iteration_event(
         wall_us=wall_us,
         gap_us=gap_us,
         waited_us=report.waited_us,
-        waited_for="prediction" if report.waited_us else None,
+        waited_for=report.waited_for,
     )

@@ -64,10 +64,10 @@ class Plant:
             end = aligned(end) + nbytes
         return end <= self.budget
 
-    def working_set(self, order: Sequence[str]) -> list[str]:
+    def working_set(self, order: Sequence[str], depth: int | None) -> list[str]:
         wanted: list[str] = []
         for name in order:
-            if len(wanted) < self.capacity and self.packs([*wanted, name]):
+            if len(wanted) < min(self.capacity, depth or self.capacity) and self.packs([*wanted, name]):
                 wanted.append(name)
         return wanted
 
@@ -114,6 +114,7 @@ class World:
         self.runners: dict[ResidentDraft, tuple[Placement, ...]] = {}
         # the books
         self.order: list[str] = []
+        self.depth: int | None = None
         self.held: dict[ResidentDraft, tuple[Placement, ...]] = {}
         self.status: dict[ResidentDraft, str] = {}  # loading, loaded, warming, warmed
         self.generation = dict.fromkeys(plant.names, 0)
@@ -126,9 +127,10 @@ class World:
 
     # --- what reaches the state machine -------------------------------------------------------------------------------
 
-    def rank(self, order: Sequence[str]) -> None:
-        self.order = list(order)
-        self.handle(lambda: self.residency.on_ranking(order, [1.0 / (i + 1) for i in range(len(order))], self.now))
+    def rank(self, order: Sequence[str], depth: int | None = None) -> None:
+        self.order, self.depth = list(order), depth
+        scores = [1.0 / (i + 1) for i in range(len(order))]
+        self.handle(lambda: self.residency.on_ranking(order, scores, self.now, depth))
 
     def pass_time(self, seconds: float) -> None:
         self.now += seconds
@@ -372,7 +374,7 @@ class World:
     def step(self) -> None:
         rng = self.rng
         actions: list[tuple[float, bool, Callable[[], None]]] = [
-            (2, True, lambda: self.rank(rng.sample(self.plant.names, rng.randint(0, len(self.plant.names))))),
+            (2, True, self.rank_at_random),
             (6, bool(self.from_loader), self.hear_loader),
             (8, bool(self.from_decoder), self.hear_decoder),
             (6, bool(self.to_decoder), lambda: self.decoder_takes(rng.choice([None, rng.randrange(5)]))),
@@ -388,6 +390,10 @@ class World:
         ]
         possible = [(weight, action) for weight, enabled, action in actions if enabled]
         rng.choices([action for _, action in possible], [weight for weight, _ in possible])[0]()
+
+    def rank_at_random(self) -> None:
+        names, depth = self.plant.names, self.rng.choice([None, None, 1, 2])
+        self.rank(self.rng.sample(names, self.rng.randint(0, len(names))), depth)
 
     def calm_down(self, order: Sequence[str]) -> None:
         """Rank once more, then let everything succeed and arrive until nothing happens any more."""
@@ -417,7 +423,7 @@ class World:
     def check_at_rest(self) -> None:
         """The working set is resident, or room for its best missing draft cannot be made by any eviction allowed."""
         assert {self.status[d] for d in self.held} <= {"warmed"}
-        wanted = self.plant.working_set(self.order)
+        wanted = self.plant.working_set(self.order, self.depth)
         resident = {d.name for d in self.announced.resident}
         missing = [name for name in wanted if name not in resident]
         if not missing:
@@ -562,9 +568,11 @@ class NeverRetries(Residency):
 
     _hears_ranking = False
 
-    def on_ranking(self, order: Sequence[str], scores: Sequence[float], now: float) -> list[Instruction]:
+    def on_ranking(
+        self, order: Sequence[str], scores: Sequence[float], now: float, depth: int | None = None
+    ) -> list[Instruction]:
         self._hears_ranking = True
-        instructions = super().on_ranking(order, scores, now)
+        instructions = super().on_ranking(order, scores, now, depth)
         self._hears_ranking = False
         return instructions
 
@@ -607,9 +615,9 @@ class ResidencyMachine(RuleBasedStateMachine):
         rng = random.Random(seed)
         self.world = World(uniform_plant(rng) if uniform else mixed_plant(rng), rng)
 
-    @rule(order=st.permutations("abcde"), length=st.integers(0, 5))
-    def rank(self, order: list[str], length: int) -> None:
-        self.world.rank([name for name in order if name in self.world.plant.parts][:length])
+    @rule(order=st.permutations("abcde"), length=st.integers(0, 5), depth=st.sampled_from([None, 1, 2]))
+    def rank(self, order: list[str], length: int, depth: int | None) -> None:
+        self.world.rank([name for name in order if name in self.world.plant.parts][:length], depth)
 
     @precondition(lambda self: self.world.from_loader)
     @rule()

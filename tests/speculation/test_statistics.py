@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memspec_actors.protocols.events import ShareKind
-from memspec_actors.protocols.messages import IterationReport, ResidentDraft
+from memspec_actors.protocols.messages import IterationReport, ResidentDraft, WaitedFor
 from memspec_actors.protocols.results import DraftFigures, Share
 from memspec_actors.speculation.statistics import SpeculationCounters, share_kind
 
@@ -100,6 +100,7 @@ def test_figures_that_contradict_each_other_are_our_own_bug(drafted: int, accept
         )
 
 
+@pytest.mark.parametrize("waited_for", ["prediction", "load"])
 @pytest.mark.parametrize(
     ("draft", "desired", "kind"),
     [
@@ -111,7 +112,7 @@ def test_figures_that_contradict_each_other_are_our_own_bug(drafted: int, accept
     ],
 )
 def test_a_report_is_counted_under_the_share_of_its_draft(
-    draft: str | None, desired: str | None, kind: ShareKind
+    draft: str | None, desired: str | None, kind: ShareKind, waited_for: WaitedFor
 ) -> None:
     """Time would be booked as desired while a fallback ran."""
     assert share_kind(draft, desired) == kind
@@ -132,9 +133,11 @@ def test_a_report_is_counted_under_the_share_of_its_draft(
             draft_us=30.0,
             verify_us=45.0,
             waited_us=5.0,
+            waited_for=waited_for,
         )
     )
     assert getattr(counters.share(), kind) == pytest.approx(0.75)
     assert counters.share().catch_up == pytest.approx(0.2)
-    assert counters.share().prediction == pytest.approx(0.05)
+    assert counters.share().prediction == pytest.approx(0.05 if waited_for == "prediction" else 0.0)
+    assert counters.share().waited == pytest.approx(0.05 if waited_for == "load" else 0.0)
     assert sum(figures.tokens for figures in counters.drafts().values()) == (0 if draft is None else 3)

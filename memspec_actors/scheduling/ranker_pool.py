@@ -1,0 +1,76 @@
+"""The rankers of the requests at hand, and what each of them has been told."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from memspec_actors.protocols.messages import SchedulingPoint
+from memspec_actors.scheduling.bandits import UcbRanker
+from memspec_actors.scheduling.policy import Policy
+from memspec_actors.scheduling.rankers import Ranker, Ranking, RankingContext, StaticRanker
+
+__all__ = ["RankerPool", "new_ranker"]
+
+
+def new_ranker(policy: Policy, drafts: Sequence[str], predictor: Ranker | None) -> Ranker:
+    """Make a ranker that has learned nothing yet; ``predictor`` is the trained one, which all requests may use."""
+    match policy.ranked_by:
+        case "one draft":
+            assert policy.static_draft is not None
+            return StaticRanker(policy.static_draft)
+        case "predictor":
+            assert predictor is not None, f"policy {policy.name!r} was let through without a predictor"
+            return predictor
+        case "ucb":
+            return UcbRanker(drafts, policy.exploration)
+        case "nothing":
+            raise AssertionError(f"policy {policy.name!r} uses no drafts, so there is nothing to rank")
+
+
+@dataclass(slots=True)
+class _Request:
+    request_id: str
+    ranker: Ranker
+    observed: int = 0
+
+
+class RankerPool:
+    """Give every request a ranker of its own, or that of its policy if the policy shares it.
+
+    Requests are decoded one after the other: a request's own ranker is let go when the next request comes.
+    """
+
+    def __init__(self, policy_of: Callable[[str], Policy], new_ranker: Callable[[Policy], Ranker]) -> None:
+        self.policy_of = policy_of
+        self._new_ranker = new_ranker
+        self._shared: dict[str, Ranker] = {}
+        self._request: _Request | None = None
+
+    def rank(self, point: SchedulingPoint) -> tuple[Ranking, int]:
+        """Tell the request's ranker what it has not been told yet, let it rank, and count what it has been told."""
+        request = self._request_of(point)
+        for feedback in point.feedback:
+            if feedback.iteration >= request.observed:
+                request.ranker.observe(feedback)
+                request.observed = feedback.iteration + 1
+        context = RankingContext(
+            prompt_ids=point.prompt_ids,
+            recent_ids=point.recent_ids,
+            interval=point.interval,
+            num_generated=point.num_generated,
+            tokens_left=point.tokens_left,
+            resident=point.resident,
+            active=point.active,
+        )
+        return request.ranker.rank(context), request.observed
+
+    def _request_of(self, point: SchedulingPoint) -> _Request:
+        if self._request is None or self._request.request_id != point.request_id:
+            self._request = _Request(point.request_id, self._ranker_of(self.policy_of(point.policy)))
+        return self._request
+
+    def _ranker_of(self, policy: Policy) -> Ranker:
+        if not policy.shared:
+            return self._new_ranker(policy)
+        if policy.name not in self._shared:
+            self._shared[policy.name] = self._new_ranker(policy)
+        return self._shared[policy.name]
