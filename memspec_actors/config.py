@@ -19,6 +19,7 @@ __all__ = [
     "MemoryConfig",
     "PredictorConfig",
     "ScheduleConfig",
+    "ServeConfig",
     "SpeculationConfig",
     "StorageConfig",
     "TargetConfig",
@@ -157,6 +158,44 @@ class EventsConfig(_Section, frozen=True, kw_only=True):
         return None if self.rotate is None else parse_bytes(self.rotate, "[events] rotate")
 
 
+class ServeConfig(_Section, frozen=True, kw_only=True):
+    """``[serve]``: where the daemon listens, who may talk to it, and what it takes on.
+
+    ``uds`` (a Unix socket) replaces host and port. ``queue`` requests may wait beside the one that runs, each at most
+    ``queue_timeout_s`` for its first token and ``request_timeout_s`` in all; ``drain_timeout_s`` is what running
+    requests get when the daemon is told to stop. ``allowed_hosts`` are names it is reached under beside its own.
+    """
+
+    host: str = "127.0.0.1"
+    port: int = 8000
+    uds: str | None = None
+    api_key: str | None = None
+    model_name: str | None = None
+    queue: int = 64
+    queue_timeout_s: float = 60.0
+    request_timeout_s: float = 600.0
+    drain_timeout_s: float = 3.0
+    max_body: str | int = "4MiB"
+    allowed_hosts: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        _require(self.host != "", "[serve] host", self.host, "an address or a name to listen on")
+        _require(0 <= self.port < 2**16, "[serve] port", self.port, "an integer in [0, 65535] (0 takes a free one)")
+        _require(self.uds != "", "[serve] uds", self.uds, "the path of a Unix socket")
+        _require(self.api_key != "", "[serve] api_key", self.api_key, "a secret that is not empty")
+        _require(self.model_name != "", "[serve] model_name", self.model_name, "a name that is not empty")
+        _require(self.queue >= 0, "[serve] queue", self.queue, "an integer >= 0")
+        for key in ("queue_timeout_s", "request_timeout_s", "drain_timeout_s"):
+            seconds = getattr(self, key)
+            _require(0 < seconds < float("inf"), f"[serve] {key}", seconds, "a finite number of seconds > 0")
+        _ = self.max_body_bytes
+
+    @property
+    def max_body_bytes(self) -> int:
+        """Give the size in bytes from which on a request's body is refused."""
+        return parse_bytes(self.max_body, "[serve] max_body")
+
+
 ZOO_DRAFTS = tuple(DraftConfig(name=name) for name in ("general", "code", "math", "law", "medical"))
 
 
@@ -171,6 +210,7 @@ class Config(_Section, frozen=True, kw_only=True):
     predictor: PredictorConfig = PredictorConfig()
     storage: StorageConfig = StorageConfig()
     events: EventsConfig = EventsConfig()
+    serve: ServeConfig = ServeConfig()
 
     def __post_init__(self) -> None:
         embedded = zoo_name(self.target.model) is not None
@@ -212,8 +252,11 @@ class Config(_Section, frozen=True, kw_only=True):
         predictor = self.predictor
         if predictor.path is not None:
             predictor = replace(predictor, path=_located(predictor.path, base))
+        serve = self.serve
+        if serve.uds is not None:
+            serve = replace(serve, uds=_absolute(serve.uds, base))
         target = replace(self.target, model=_located(self.target.model, base))
-        return replace(self, target=target, drafts=drafts, predictor=predictor, events=events)
+        return replace(self, target=target, drafts=drafts, predictor=predictor, events=events, serve=serve)
 
 
 def _located(model: str, base: Path) -> str:

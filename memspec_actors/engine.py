@@ -4,6 +4,7 @@ import asyncio
 import secrets
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ import torch
 
 from memspec_actors import __version__
 from memspec_actors.config import Config
-from memspec_actors.errors import ConfigError, InvalidRequest
+from memspec_actors.errors import ConfigError, InvalidRequest, SystemFailed
 from memspec_actors.models.arena import WeightArena
 from memspec_actors.models.incremental import IncrementalDecoder
 from memspec_actors.models.loading import Throttle
@@ -169,6 +170,19 @@ class MemSpec:
             raise InvalidRequest("a prompt is text, chat messages, or token ids")
         return self._loadout.tokenizer.apply_chat_template(messages)
 
+    async def encode_aside(self, prompt: Prompt, *, raw: bool = False) -> tuple[int, ...]:
+        """Return `encode` of a prompt, from a worker thread: a long one would hold up the event loop."""
+        return await anyio.to_thread.run_sync(partial(self.encode, prompt, raw=raw))
+
+    def token_text(self, token_id: int) -> str:
+        """Return the text of one token of the target's."""
+        return self._loadout.tokenizer.token_text(token_id)
+
+    @property
+    def context(self) -> int:
+        """Number of tokens, prompt and text together, that the target takes."""
+        return self._loadout.checkpoint.max_positions
+
     @property
     def end_ids(self) -> tuple[int, ...]:
         """The ids that end a text, unless a request says otherwise."""
@@ -183,6 +197,10 @@ class MemSpec:
         """Return what all drafts achieved since the engine was opened."""
         statistics: Statistics = await self._wired.verifier_stats.ask(GetStatistics(), timeout_s=STATISTICS_TIMEOUT_S)
         return statistics
+
+    async def wait_failed(self) -> SystemFailed:
+        """Wait until the engine has ended by itself, an actor having crashed too often; return why."""
+        return await self._wired.system.wait_failed()
 
     # --- requests -----------------------------------------------------------------------------------------------------
 

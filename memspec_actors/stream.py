@@ -1,7 +1,7 @@
 """The caller's end of one generation: chunks as they come, then the result."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 
 import anyio
 
@@ -85,7 +85,7 @@ class TextStream:
             raise UsageError("the stream has no result yet: iterate over it to its end first")
         return self._result
 
-    async def __aiter__(self) -> AsyncIterator[TextChunk]:
+    async def __aiter__(self) -> AsyncGenerator[TextChunk, None]:
         """Yield chunks; the errors of the request are raised here. A stream can be iterated over once."""
         if self._begun:
             raise UsageError("the stream was iterated over already; ask the engine for a new one")

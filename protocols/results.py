@@ -16,10 +16,19 @@ __all__ = [
     "Statistics",
     "TextChunk",
     "Timing",
+    "TokenLogprob",
     "Usage",
 ]
 
 FinishReason = Literal["stop", "length", "cancelled"]
+
+
+class TokenLogprob(msgspec.Struct, frozen=True):
+    """Give the target's log-softmax of a token, and of the likeliest ``top`` ones there, as (id, logprob)."""
+
+    token_id: int
+    logprob: float
+    top: tuple[tuple[int, float], ...] = ()
 
 
 class TextChunk(msgspec.Struct, frozen=True, kw_only=True):
@@ -31,6 +40,7 @@ class TextChunk(msgspec.Struct, frozen=True, kw_only=True):
     resident: tuple[str, ...]
     accepted: int
     drafted: int
+    logprobs: tuple[TokenLogprob, ...] | None = None  # one per id, if they were asked for
 
 
 class Usage(msgspec.Struct, frozen=True, kw_only=True):
@@ -127,6 +137,7 @@ class GenerationResult(msgspec.Struct, frozen=True, kw_only=True):
     timing: Timing
     metrics: Metrics
     scheduling: Scheduling
+    logprobs: tuple[TokenLogprob, ...] | None = None  # one per id, if they were asked for
 
 
 class Statistics(msgspec.Struct, frozen=True, kw_only=True):

@@ -140,7 +140,7 @@ def test_drafts_and_predictor_can_be_switched_off(tmp_path: Path) -> None:
         ("[schedule]\nintervall = 1", ["'intervall'", "[schedule]", "'interval'"]),
         ("[[drafts]]\nname = 'a'\nmodle = 'x'", ["'modle'", "[[drafts]]", "'model'"]),
         ("[memry]\ncapacity = 1", ["'memry'", "'memory'"]),
-        ("[serve]\nport = 1", ["'serve'", "known are target, drafts"]),
+        ("[daemon]\nport = 1", ["'daemon'", "known are target, drafts"]),
         ("[memory]\nxyzzy = 1", ["'xyzzy'", "[memory]", "known are capacity, budget"]),
         ("[memory]\ncapacity = 'two'", ["[memory] capacity", "'two'", "expected int"]),
         ("[memory]\ncapacity = true", ["[memory] capacity", "True", "expected int"]),

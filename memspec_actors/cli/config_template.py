@@ -56,4 +56,17 @@ path = "zoo"                # a directory with encoder and head, "zoo" for the e
 # path = "events.jsonl"     # write an event log
 level = "debug"             # "debug" is complete, "info" leaves out what is written per iteration
 # rotate = "100MB"          # set the log aside as path.1, path.2, … before it outgrows this
+
+[serve]
+host = "127.0.0.1"          # other addresses than this machine's own need api_key
+port = 8000                 # 0 takes a free one
+# uds = "memspec.sock"      # a Unix socket instead of host and port
+# api_key = "secret"        # asked of every caller; better given as the environment's MEMSPEC_API_KEY
+# model_name = "my-model"   # what callers ask for; without it the name of the target
+queue = 64                  # requests that may wait beside the one that runs
+queue_timeout_s = 60.0      # each waits so long for its first token,
+request_timeout_s = 600.0   # and may take so long in all
+drain_timeout_s = 3.0       # told to stop, the daemon lets running requests go on so long
+max_body = "4MiB"           # larger requests are refused
+allowed_hosts = []          # names under which the daemon is reached beside its own
 """

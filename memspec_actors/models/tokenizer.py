@@ -84,6 +84,11 @@ class Tokenizer:
         """Return the text of ``ids``; bytes that are no UTF-8 become U+FFFD."""
         return self.backend.decode(list(ids), skip_special_tokens=skip_special_tokens)
 
+    def token_text(self, token_id: int) -> str:
+        """Return the text of one token amid others, its leading space included; part of a character is U+FFFD."""
+        once, twice = (self.decode([token_id] * times, skip_special_tokens=False) for times in (1, 2))
+        return twice[len(once) :]
+
     def apply_chat_template(
         self, messages: Sequence[Mapping[str, Any]], *, add_generation_prompt: bool = True, **variables: Any
     ) -> str:

@@ -1,0 +1,1 @@
+"""The daemon: the engine behind HTTP, speaking the protocols that clients, scrapers and browsers speak already."""

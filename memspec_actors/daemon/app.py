@@ -1,0 +1,40 @@
+"""The daemon's endpoints."""
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from memspec_actors.daemon import completions, status
+from memspec_actors.daemon.access import AccessControl
+from memspec_actors.daemon.refusals import respond_to_refusal, respond_to_unexpected
+from memspec_actors.daemon.service import Service
+
+__all__ = ["create_app"]
+
+
+def create_app(service: Service) -> Starlette:
+    """Return the ASGI application that serves ``service``."""
+    app = Starlette(
+        routes=[
+            Route("/health", status.health),
+            Route("/v1/models", status.models),
+            Route("/v1/models/{name}", status.model),
+            Route("/v1/completions", completions.completions, methods=["POST"]),
+            Route("/v1/chat/completions", completions.chat_completions, methods=["POST"]),
+        ],
+        middleware=[Middleware(AccessControl, service.config)],
+        exception_handlers={
+            HTTPException: respond_to_refusal,
+            ClientDisconnect: _respond_to_nobody,
+            500: respond_to_unexpected,
+        },
+    )
+    app.state.service = service
+    return app
+
+
+async def _respond_to_nobody(request: Request, error: Exception) -> Response:
+    return Response(status_code=499)

@@ -1,0 +1,116 @@
+"""``/v1/completions`` and ``/v1/chat/completions``."""
+
+from collections.abc import AsyncGenerator
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import Response
+
+from memspec_actors.daemon.bodies import read_json
+from memspec_actors.daemon.disconnects import unless_disconnected
+from memspec_actors.daemon.generations import Generation
+from memspec_actors.daemon.json_response import json_response
+from memspec_actors.daemon.logprobs import TokenTexts
+from memspec_actors.daemon.options import Prompt, max_new_tokens, prompt_of, sampling_of, scheduling_of
+from memspec_actors.daemon.refusals import Refusal, refusal_of
+from memspec_actors.daemon.replies import ChatWording, CompletionWording, Wording
+from memspec_actors.daemon.server_sent import DONE, EventStream, server_sent
+from memspec_actors.daemon.service import Service
+from memspec_actors.engine import MemSpec
+from memspec_actors.errors import ConfigError, MemSpecError
+from memspec_actors.protocols.http import ChatCompletionRequest, CompletionRequest, ErrorReply
+from memspec_actors.protocols.results import TextChunk
+
+__all__ = ["chat_completions", "completions"]
+
+ENCODED_AT_ONCE = 2048  # a prompt of so many characters takes the tokenizer about 2 ms
+_encode = msgspec.json.encode
+
+
+async def completions(request: Request) -> Response:
+    """Complete a text."""
+    return await _serve(request, CompletionRequest)
+
+
+async def chat_completions(request: Request) -> Response:
+    """Answer a chat."""
+    return await _serve(request, ChatCompletionRequest)
+
+
+async def _serve(request: Request, kind: type[CompletionRequest] | type[ChatCompletionRequest]) -> Response:
+    service = Service.of(request)
+    wanted = await read_json(request, kind, service.config.max_body_bytes)
+    return await unless_disconnected(request, _reply(service, wanted))
+
+
+async def _reply(service: Service, wanted: CompletionRequest | ChatCompletionRequest) -> Response:
+    """Return the whole reply, or a stream from the first chunk on: what fails before it fails with a status."""
+    if wanted.stream_options is not None and not wanted.stream:
+        raise Refusal(400, "stream_options: only a stream has them; set stream", param="stream_options")
+    service.check_model(wanted.model)
+    service.generations.admit()
+    generation = await _begin(service, wanted)
+    tokens = TokenTexts(service.engine.token_text)
+    kind = CompletionWording if isinstance(wanted, CompletionRequest) else ChatWording
+    wording: Wording = kind(generation.stream.request.request_id, service.model_name, tokens)
+    chunks = generation.chunks()
+    try:
+        first = await anext(chunks, None)
+        if wanted.stream and first is not None:
+            usage = bool(wanted.stream_options and wanted.stream_options.include_usage)
+            return EventStream(_events(generation, first, chunks, wording, usage), source=chunks)
+        async for _ in chunks:
+            pass
+        return json_response(wording.whole(generation.result))
+    except MemSpecError as error:
+        raise refusal_of(error) from error
+
+
+async def _begin(service: Service, wanted: CompletionRequest | ChatCompletionRequest) -> Generation:
+    engine, prompt, scheduling = service.engine, prompt_of(wanted), scheduling_of(wanted)
+    try:
+        ids = await _encode_prompt(engine, prompt)
+        stream = engine.stream(
+            ids,
+            max_new_tokens=max_new_tokens(wanted, engine.context),
+            sampling=sampling_of(wanted),
+            **scheduling.options,
+        )
+    except ConfigError as error:
+        raise refusal_of(error, scheduling.field) from error
+    except MemSpecError as error:
+        raise refusal_of(error, prompt.field) from error
+    return service.generations.open(stream)
+
+
+async def _encode_prompt(engine: MemSpec, prompt: Prompt) -> tuple[int, ...]:
+    if prompt.size <= ENCODED_AT_ONCE:
+        return engine.encode(prompt.content, raw=prompt.raw)
+    return await engine.encode_aside(prompt.content, raw=prompt.raw)
+
+
+async def _events(
+    generation: Generation,
+    first: TextChunk,
+    chunks: AsyncGenerator[TextChunk, None],
+    wording: Wording,
+    include_usage: bool,
+) -> AsyncGenerator[bytes, None]:
+    """Yield the stream's events; an error that comes after the first chunk is an event itself, and ends it."""
+    opening = wording.opening()
+    if opening is not None:
+        yield server_sent(_encode(opening))
+    yield server_sent(_encode(wording.delta(first)))
+    try:
+        async for chunk in chunks:
+            if chunk.text or chunk.logprobs:
+                yield server_sent(_encode(wording.delta(chunk)))
+        result = generation.result
+    except (MemSpecError, Refusal) as error:
+        refusal = error if isinstance(error, Refusal) else refusal_of(error)
+        yield server_sent(_encode(ErrorReply(error=refusal.body)))
+        return
+    yield server_sent(_encode(wording.closing(result)))
+    if include_usage:
+        yield server_sent(_encode(wording.usage(result)))
+    yield DONE

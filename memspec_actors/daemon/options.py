@@ -1,0 +1,89 @@
+"""Turn the fields of a request into what the engine takes."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from msgspec import UNSET, UnsetType
+
+from memspec_actors.daemon.refusals import Refusal
+from memspec_actors.protocols.http import ChatCompletionRequest, CompletionRequest, GenerationFields
+from memspec_actors.protocols.requests import SamplingParams
+
+__all__ = ["Prompt", "Scheduling", "max_new_tokens", "prompt_of", "sampling_of", "scheduling_of"]
+
+DEFAULT_COMPLETION_TOKENS = 16  # OpenAI's
+_ROLES = {"developer": "system"}  # what chat templates call it
+
+
+class Prompt(NamedTuple):
+    """What the engine encodes; ``field`` is where it came from, ``size`` its characters or ids."""
+
+    content: str | Sequence[int] | Sequence[Mapping[str, str]]
+    raw: bool
+    field: str
+    size: int
+
+
+class Scheduling(NamedTuple):
+    """The engine's keywords for drafting, and the field that a refusal of them is put down to."""
+
+    options: dict[str, Any]
+    field: str | None
+
+
+def prompt_of(request: CompletionRequest | ChatCompletionRequest) -> Prompt:
+    """Return the prompt. Raises Refusal for a batch of several."""
+    if isinstance(request, ChatCompletionRequest):
+        messages = [{"role": _ROLES.get(m.role, m.role), "content": m.text} for m in request.messages]
+        return Prompt(messages, False, "messages", sum(len(m["content"]) for m in messages))
+    prompt = request.prompt
+    if not isinstance(prompt, str) and len(prompt) == 1 and not isinstance(prompt[0], int):
+        prompt = prompt[0]  # a batch of one
+    if isinstance(prompt, str):
+        return Prompt(prompt, True, "prompt", len(prompt))
+    ids = [each for each in prompt if isinstance(each, int)]
+    if len(ids) != len(prompt):
+        raise Refusal(400, "prompt: one text or one list of token ids is taken, not several", param="prompt")
+    return Prompt(ids, True, "prompt", len(ids))
+
+
+def max_new_tokens(request: CompletionRequest | ChatCompletionRequest, context: int) -> int:
+    """Return how many tokens are asked for: of a chat without a limit, as many as the ``context`` holds."""
+    if isinstance(request, ChatCompletionRequest):
+        if request.max_tokens is not None and request.max_completion_tokens not in (None, request.max_tokens):
+            raise Refusal(400, "max_tokens differs from max_completion_tokens; give one of them", param="max_tokens")
+        return request.max_completion_tokens or request.max_tokens or context
+    return request.max_tokens or DEFAULT_COMPLETION_TOKENS
+
+
+def sampling_of(request: GenerationFields) -> SamplingParams:
+    """Return the sampling parameters; OpenAI's default temperature is 1."""
+    stop = request.stop or ()
+    return SamplingParams(
+        temperature=1.0 if request.temperature is None else request.temperature,
+        top_k=max(0, request.top_k or 0),  # -1 is off too, as vLLM has it
+        top_p=1.0 if request.top_p is None else request.top_p,
+        min_p=request.min_p or 0.0,
+        seed=request.seed,
+        stop=(stop,) if isinstance(stop, str) else stop,
+        stop_token_ids=request.stop_token_ids or (),
+        ignore_eos=bool(request.ignore_eos),
+    )
+
+
+def scheduling_of(request: GenerationFields) -> Scheduling:
+    """Return policy and draft length. Raises Refusal if ``policy`` and ``draft_model`` both say which draft runs."""
+    options: dict[str, Any] = {}
+    if request.num_draft_tokens is not None:
+        options["stop"] = f"fixed:{request.num_draft_tokens}"
+    policy = _policy_of_draft(request.draft_model)
+    if policy is not None and request.policy is not None:
+        raise Refusal(400, "draft_model and policy both say which draft runs; give one of them", param="draft_model")
+    options["policy"] = policy or request.policy
+    return Scheduling(options, "policy" if request.policy is not None else "draft_model" if policy else None)
+
+
+def _policy_of_draft(draft_model: str | UnsetType | None) -> str | None:
+    if draft_model is UNSET:
+        return None
+    return "target-only" if draft_model is None else f"static:{draft_model}"

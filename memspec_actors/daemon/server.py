@@ -1,0 +1,93 @@
+"""Run the daemon: listen at once, load beside, serve, and on a signal drain and end."""
+
+import asyncio
+import os
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import anyio
+import uvicorn
+
+from memspec_actors.config import Config
+from memspec_actors.daemon.app import create_app
+from memspec_actors.daemon.listening import address_of, listen
+from memspec_actors.daemon.service import Service
+from memspec_actors.engine import MemSpec
+
+__all__ = ["serve"]
+
+END_S = 1.0  # after the drain's deadline, what is still open has so long to be told and to close
+SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
+
+async def serve(config: Config, announce: Callable[[str], None]) -> int:
+    """Serve until a signal comes; return the signal's number. ``announce`` hears what to tell the user.
+
+    Raises ConfigError if the daemon cannot listen, what MemSpec.open raises, and SystemFailed if the engine ends.
+    """
+    service = Service(config)
+    with listen(config.serve) as listener:
+        announce(f"serving {service.model_name} on {address_of(listener)}, loading models")
+        server = _Server(service)
+        with _on_signals(server.drain):
+            async with anyio.create_task_group() as group:
+                group.start_soon(_run_engine, service, config, announce)
+                await server.serve(sockets=[listener])
+                if not service.close():
+                    group.cancel_scope.cancel()  # it is still being opened
+    return server.signal
+
+
+async def _run_engine(service: Service, config: Config, announce: Callable[[str], None]) -> None:
+    async with MemSpec.open(config) as engine:
+        announce("ready")
+        await service.run(engine)
+
+
+class _Server(uvicorn.Server):
+    """A server that leaves signals to the daemon."""
+
+    def __init__(self, service: Service) -> None:
+        drain_s = service.config.drain_timeout_s
+        super().__init__(
+            uvicorn.Config(
+                create_app(service),
+                http="h11",
+                ws="none",
+                lifespan="off",
+                log_config=None,
+                access_log=False,
+                server_header=False,
+                timeout_graceful_shutdown=int(drain_s + 2 * END_S),
+            )
+        )
+        self.signal = 0
+        self._service = service
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+    def drain(self, number: int) -> None:
+        """Take no more requests, give running ones until the deadline, and end; a second signal ends at once."""
+        if self.should_exit:
+            os._exit(128 + number)  # every record of the event log is one write: none is torn
+        self.signal = number
+        self.should_exit = True
+        self._service.drain()
+        asyncio.get_running_loop().call_later(
+            self._service.config.drain_timeout_s, self._service.generations.cancel_all
+        )
+
+
+@contextmanager
+def _on_signals(call: Callable[[int], None]) -> Iterator[None]:
+    loop = asyncio.get_running_loop()
+    for number in SIGNALS:
+        loop.add_signal_handler(number, call, int(number))
+    try:
+        yield
+    finally:
+        for number in SIGNALS:
+            loop.remove_signal_handler(number)

@@ -1,0 +1,74 @@
+"""What the daemon's endpoints share: the engine once it is open, and where the daemon stands."""
+
+import time
+from pathlib import Path
+from typing import Literal
+
+import anyio
+from starlette.requests import HTTPConnection
+
+from memspec_actors.config import Config, zoo_name
+from memspec_actors.daemon.generations import Generations
+from memspec_actors.daemon.refusals import Refusal
+from memspec_actors.engine import MemSpec
+
+__all__ = ["Phase", "Service"]
+
+Phase = Literal["loading", "ok", "stopping"]
+
+
+class Service:
+    """Serve one engine, from before it is open until after it is closed."""
+
+    def __init__(self, config: Config) -> None:
+        self.config = config.serve
+        self.model_name = config.serve.model_name or _name_of(config.target.model)
+        self.created = int(time.time())
+        self.generations = Generations(config.serve)
+        self._engine: MemSpec | None = None
+        self._serving = anyio.CancelScope()
+
+    @classmethod
+    def of(cls, connection: HTTPConnection) -> "Service":
+        """Return the service that a request came to."""
+        service = connection.app.state.service
+        assert isinstance(service, cls)
+        return service
+
+    @property
+    def phase(self) -> Phase:
+        if self.generations.draining:
+            return "stopping"
+        return "loading" if self._engine is None else "ok"
+
+    @property
+    def engine(self) -> MemSpec:
+        """The engine. Raises Refusal while it is not open."""
+        if self._engine is None:
+            raise Refusal(503, "the models are being loaded; try again later", code="loading")
+        return self._engine
+
+    async def run(self, engine: MemSpec) -> None:
+        """Serve requests with an open engine until `close`. Raises SystemFailed if the engine ends by itself."""
+        self._engine = engine
+        with self._serving:
+            raise await engine.wait_failed()
+
+    def close(self) -> bool:
+        """Let go of the engine; tell whether there was one."""
+        self._serving.cancel()
+        return self._engine is not None
+
+    def drain(self) -> None:
+        """Take no more requests."""
+        self.generations.draining = True
+
+    def check_model(self, name: str) -> None:
+        """Raise Refusal for another model than the one that is served."""
+        if name != self.model_name:
+            message = f"model {name!r} is not served here; the model is {self.model_name!r}"
+            raise Refusal(404, message, param="model", code="model_not_found")
+
+
+def _name_of(model: str) -> str:
+    return "memspec-zoo" if zoo_name(model) is not None else Path(model).name
