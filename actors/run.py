@@ -4,6 +4,8 @@ from collections import deque
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from msgspec.structs import replace
+
 from memspec_actors.models.session import DecodeSession, StepOutcome
 from memspec_actors.protocols.feedback import Feedback
 from memspec_actors.protocols.messages import (
@@ -15,7 +17,7 @@ from memspec_actors.protocols.messages import (
     SchedulingPoint,
     WaitedFor,
 )
-from memspec_actors.protocols.results import FinishReason, TextChunk
+from memspec_actors.protocols.results import FinishReason, TextChunk, TokenLogprob
 from memspec_actors.scheduling.pick import desired
 from memspec_actors.scheduling.policy import Policy
 from memspec_actors.telemetry.recorder import RequestRecorder
@@ -138,6 +140,7 @@ class Run:
             draft=draft.name if draft else None,
             accepted=outcome.accepted,
             drafted=outcome.drafted,
+            logprobs=outcome.logprobs,
         )
 
     def end_early(self, announced: ResidencyAnnounced) -> FinishReason:
@@ -151,6 +154,8 @@ class Run:
         """Give the caller the result."""
         state = self.session.state
         result = self.recorder.finished(text=state.text, token_ids=tuple(state.token_ids), reason=reason)
+        if self.generate.request.sampling.logprobs is not None:
+            result = replace(result, logprobs=tuple(self.session.logprobs))
         self.generate.sink.finish(result)
 
     def _send(
@@ -162,10 +167,16 @@ class Run:
         draft: str | None = None,
         accepted: int = 0,
         drafted: int = 0,
+        logprobs: tuple[TokenLogprob, ...] | None = None,
     ) -> None:
-        resident = tuple(each.name for each in announced.resident)
         self.generate.sink.chunk(
             TextChunk(
-                text=text, token_ids=token_ids, draft=draft, resident=resident, accepted=accepted, drafted=drafted
+                text=text,
+                token_ids=token_ids,
+                draft=draft,
+                resident=tuple(each.name for each in announced.resident),
+                accepted=accepted,
+                drafted=drafted,
+                logprobs=logprobs,
             )
         )

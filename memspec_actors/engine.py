@@ -120,6 +120,7 @@ class MemSpec:
         if not isinstance(max_new_tokens, int):
             raise InvalidRequest(f"max_new_tokens is {max_new_tokens!r}; it must be an integer")
         sampling = sampling or SamplingParams()
+        self._check_bias(sampling)
         policy_name, stop_name, rule = self._resolve(sampling, policy, stop, accept)
         request = GenerationRequest(
             request_id=secrets.token_hex(8),
@@ -216,6 +217,11 @@ class MemSpec:
         stop_rule(stop)
         return policy, stop, acceptance_rule(accept, greedy=sampling.greedy)
 
+    def _check_bias(self, sampling: SamplingParams) -> None:
+        outside = [token for token in sampling.logit_bias if not 0 <= token < self._loadout.num_ids]
+        if outside:
+            raise InvalidRequest(f"logit_bias is for token id {outside[0]}; ids are 0 to {self._loadout.num_ids - 1}")
+
     def _open_session(self, request: GenerationRequest) -> DecodeSession:
         return DecodeSession(
             target=self._loadout.target,
@@ -237,6 +243,7 @@ class MemSpec:
             include_stop=sampling.include_stop_str_in_output,
             max_new_tokens=request.max_new_tokens,
             context_left=checkpoint.max_positions - len(request.prompt_ids),
+            min_tokens=sampling.min_tokens,
         )
 
     # --- wiring -------------------------------------------------------------------------------------------------------

@@ -74,6 +74,10 @@ class GenerationFields(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown
     stop: StopString | StopStrings | None = None
     stop_token_ids: Annotated[tuple[TokenId, ...], Meta(max_length=1000)] | None = None
     ignore_eos: bool | None = None
+    presence_penalty: Penalty | None = None
+    frequency_penalty: Penalty | None = None
+    repetition_penalty: Annotated[float, Meta(gt=0.0, le=100.0)] | None = None
+    logit_bias: dict[TokenId, Annotated[float, Meta(ge=-100.0, le=100.0)]] | None = None
     n: Literal[1] | None = None
     user: str | None = None
     policy: str | None = None
@@ -85,6 +89,7 @@ class CompletionRequest(GenerationFields, frozen=True, kw_only=True):
     """``POST /v1/completions``: the prompt is one text, or one list of token ids, taken as it is."""
 
     prompt: str | tuple[str | TokenId | tuple[TokenId, ...], ...]
+    logprobs: NumLogprobs | None = None
     echo: Literal[False] | None = None
     best_of: Literal[1] | None = None
     suffix: None = None
@@ -119,6 +124,8 @@ class ChatCompletionRequest(GenerationFields, frozen=True, kw_only=True):
 
     messages: Annotated[tuple[ChatMessage, ...], Meta(min_length=1)]
     max_completion_tokens: TokenCount | None = None
+    logprobs: bool | None = None
+    top_logprobs: NumLogprobs | None = None
 
 
 # --- replies ----------------------------------------------------------------------------------------------------------

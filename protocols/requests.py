@@ -1,8 +1,13 @@
 """What a caller asks for: sampling, where to stop, and how to schedule."""
 
+from collections.abc import Mapping
+from math import isfinite
+
 import msgspec
 
 __all__ = ["GenerationRequest", "SamplingParams"]
+
+MAX_LOGPROBS = 20
 
 
 class SamplingParams(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -10,7 +15,11 @@ class SamplingParams(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
 
     ``temperature`` 0 is greedy. Filters apply in the order temperature, top-k, top-p, min-p; ``top_k`` 0, ``top_p`` 1
     and ``min_p`` 0 are off. ``seed`` None draws one. ``stop_token_ids`` join the model's own end ids; ``ignore_eos``
-    removes them all, the given ones included. Raises ValueError for a value out of range or of another type.
+    removes them all, the given ones included. Before ``min_tokens`` neither end ids nor stop strings end the text.
+    ``presence_penalty`` and ``frequency_penalty`` look at the text, ``repetition_penalty`` (1 is off) at the prompt
+    too; ``logit_bias`` is added by token id. ``logprobs`` asks for the log-probability of every token under the target,
+    before any of this, and of so many likeliest ones beside it. Raises ValueError for a value out of range or of
+    another type.
     """
 
     temperature: float = 0.0
@@ -22,6 +31,12 @@ class SamplingParams(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     stop_token_ids: tuple[int, ...] = ()
     ignore_eos: bool = False
     include_stop_str_in_output: bool = False
+    min_tokens: int = 0
+    presence_penalty: float = 0.0
+    frequency_penalty: float = 0.0
+    repetition_penalty: float = 1.0
+    logit_bias: Mapping[int, float] = {}
+    logprobs: int | None = None
 
     def __post_init__(self) -> None:
         # Types too: in the middle of decoding a value of another type would bring the Decoder down, for everybody.
@@ -38,6 +53,24 @@ class SamplingParams(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
         )  # fmt: skip
         _require(_are(self.stop, str) and all(self.stop), "stop", self.stop, "a tuple of non-empty strings")
         _require(_are(self.stop_token_ids, int), "stop_token_ids", self.stop_token_ids, "a tuple of token ids")
+        _require(_is(self.min_tokens, int) and self.min_tokens >= 0, "min_tokens", self.min_tokens, "an integer >= 0")
+        for name in ("presence_penalty", "frequency_penalty"):
+            penalty = getattr(self, name)
+            _require(_is(penalty, int, float) and isfinite(penalty), name, penalty, "a finite number")
+        _require(
+            _is(self.repetition_penalty, int, float) and 0.0 < self.repetition_penalty < float("inf"),
+            "repetition_penalty", self.repetition_penalty, "a finite number > 0 (1 is off)",
+        )  # fmt: skip
+        _require(
+            isinstance(self.logit_bias, Mapping)
+            and all(_is(each, int) for each in self.logit_bias)
+            and all(_is(bias, int, float) and isfinite(bias) for bias in self.logit_bias.values()),
+            "logit_bias", self.logit_bias, "a mapping from token ids to finite numbers",
+        )  # fmt: skip
+        _require(
+            self.logprobs is None or (_is(self.logprobs, int) and 0 <= self.logprobs <= MAX_LOGPROBS),
+            "logprobs", self.logprobs, f"an integer in [0, {MAX_LOGPROBS}]",
+        )  # fmt: skip
 
     @property
     def greedy(self) -> bool:

@@ -56,7 +56,7 @@ def max_new_tokens(request: CompletionRequest | ChatCompletionRequest, context: 
     return request.max_tokens or DEFAULT_COMPLETION_TOKENS
 
 
-def sampling_of(request: GenerationFields) -> SamplingParams:
+def sampling_of(request: CompletionRequest | ChatCompletionRequest) -> SamplingParams:
     """Return the sampling parameters; OpenAI's default temperature is 1."""
     stop = request.stop or ()
     return SamplingParams(
@@ -68,6 +68,12 @@ def sampling_of(request: GenerationFields) -> SamplingParams:
         stop=(stop,) if isinstance(stop, str) else stop,
         stop_token_ids=request.stop_token_ids or (),
         ignore_eos=bool(request.ignore_eos),
+        min_tokens=request.min_tokens or 0,
+        presence_penalty=request.presence_penalty or 0.0,
+        frequency_penalty=request.frequency_penalty or 0.0,
+        repetition_penalty=request.repetition_penalty or 1.0,
+        logit_bias=request.logit_bias or {},
+        logprobs=_num_logprobs(request),
     )
 
 
@@ -81,6 +87,14 @@ def scheduling_of(request: GenerationFields) -> Scheduling:
         raise Refusal(400, "draft_model and policy both say which draft runs; give one of them", param="draft_model")
     options["policy"] = policy or request.policy
     return Scheduling(options, "policy" if request.policy is not None else "draft_model" if policy else None)
+
+
+def _num_logprobs(request: CompletionRequest | ChatCompletionRequest) -> int | None:
+    if isinstance(request, CompletionRequest):
+        return request.logprobs
+    if request.top_logprobs is not None and not request.logprobs:
+        raise Refusal(400, "top_logprobs: they come with logprobs only; set logprobs", param="top_logprobs")
+    return (request.top_logprobs or 0) if request.logprobs else None
 
 
 def _policy_of_draft(draft_model: str | UnsetType | None) -> str | None:

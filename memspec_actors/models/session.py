@@ -15,8 +15,11 @@ from memspec_actors.errors import InvalidLogits
 from memspec_actors.models.runner import Cache, Runner
 from memspec_actors.protocols.messages import ResidentDraft
 from memspec_actors.protocols.requests import GenerationRequest
+from memspec_actors.protocols.results import TokenLogprob
 from memspec_actors.speculation.accept import AcceptanceRule, Draw, Proposal, propose
+from memspec_actors.speculation.adjustment import LogitAdjustment
 from memspec_actors.speculation.commit import Commit, CommitState, max_draft_tokens
+from memspec_actors.speculation.logprobs import token_logprobs
 from memspec_actors.speculation.sampling import PositionNoise
 from memspec_actors.speculation.stop import StopRule
 
@@ -45,6 +48,7 @@ class StepOutcome:
     catch_up_us: float = 0.0
     draft_us: float = 0.0
     verify_us: float = 0.0
+    logprobs: tuple[TokenLogprob, ...] | None = None  # one per committed token, if they were asked for
 
 
 @dataclass(slots=True)
@@ -62,7 +66,9 @@ class DecodeSession:
     stop_rule: StopRule
     state: CommitState
     tokens: list[int] = field(init=False)
+    logprobs: list[TokenLogprob] = field(init=False, default_factory=list)  # one per token, if they were asked for
     _noise: PositionNoise = field(init=False)
+    _adjustment: LogitAdjustment | None = field(init=False, default=None)
     _target_cache: Cache = field(init=False)
     _caches: dict[str, tuple[int, Cache]] = field(init=False, default_factory=dict)  # draft -> load generation, cache
     _last: ResidentDraft | None = field(init=False, default=None)  # the draft of the last iteration
@@ -70,6 +76,10 @@ class DecodeSession:
     def __post_init__(self) -> None:
         self.tokens = list(self.request.prompt_ids)
         self._noise = PositionNoise(self.request.seed)
+        sampling = self.request.sampling
+        if LogitAdjustment.asked_for(sampling):
+            end_ids = self.state.end_ids
+            self._adjustment = LogitAdjustment(sampling, self.request.prompt_ids, end_ids, self.num_ids)
         self._target_cache = self.target.new_cache(len(self.tokens) + self.request.max_new_tokens)
 
     @property
@@ -87,7 +97,7 @@ class DecodeSession:
         started = perf_counter_ns()
         logits = self.target.forward(self.tokens, self._target_cache, last_only=True)
         commit = self._commit([self._choose(logits)])
-        return StepOutcome(commit=commit, verify_us=_us_since(started))
+        return StepOutcome(commit=commit, verify_us=_us_since(started), logprobs=self._logprobs(logits, commit))
 
     @torch.inference_mode()
     def step(self, bound: BoundDraft | None) -> StepOutcome:
@@ -101,7 +111,8 @@ class DecodeSession:
         drafted_at = perf_counter_ns()
         drafted = proposal.ids
         logits = self.target.forward([self.tokens[-1], *drafted], self._target_cache)[:, : self.num_ids]
-        verdict = self.accept.verify(proposal, logits, self.request.sampling, self._noise, len(self.tokens))
+        adjusted = self._adjusted(logits, drafted)
+        verdict = self.accept.verify(proposal, adjusted, self.request.sampling, self._noise, len(self.tokens))
         commit = self._commit([*drafted[: verdict.num_accepted], verdict.next_id])
         cache = self._cache(bound)
         cache.truncate(min(cache.length, len(self.tokens) - 1))
@@ -114,6 +125,7 @@ class DecodeSession:
             catch_up_us=catch_up_us,
             draft_us=(drafted_at - started) / 1e3,
             verify_us=_us_since(drafted_at),
+            logprobs=self._logprobs(logits, commit),
         )
 
     @torch.inference_mode()
@@ -136,12 +148,12 @@ class DecodeSession:
         logits = self.target.forward([self.tokens[-1]], self._target_cache, last_only=True)
         commit = self._commit([self._choose(logits)])
         self._last = None
-        return StepOutcome(commit=commit, verify_us=_us_since(started))
+        return StepOutcome(commit=commit, verify_us=_us_since(started), logprobs=self._logprobs(logits, commit))
 
     def _choose(self, logits: Tensor) -> int:
         nothing = Proposal(())
         return self.accept.verify(
-            nothing, logits[:, : self.num_ids], self.request.sampling, self._noise, len(self.tokens)
+            nothing, self._adjusted(logits[:, : self.num_ids], ()), self.request.sampling, self._noise, len(self.tokens)
         ).next_id
 
     def _draft_length(self, bound: BoundDraft | None) -> int:
@@ -177,7 +189,8 @@ class DecodeSession:
         feed = self.tokens[cache.length :]
         draws: list[Draw] = []
         while len(draws) < length:
-            logits = bound.runner.forward(feed, cache, last_only=True)[-1, : bound.num_common]
+            logits = bound.runner.forward(feed, cache, last_only=True)[-1:, : bound.num_common]
+            logits = self._adjusted(logits, [draw.id for draw in draws])[-1]
             position = len(self.tokens) + len(draws)
             try:
                 draw = propose(logits, self.request.sampling, self._noise, position, self.accept, self.num_ids)
@@ -188,6 +201,18 @@ class DecodeSession:
             if not self.stop_rule.keep_drafting(len(draws), draw.id, logits):
                 break
         return Proposal.of(draws)
+
+    def _adjusted(self, logits: Tensor, drafted: Sequence[int]) -> Tensor:
+        """Return what is drawn from: logits (T, V) after the committed text and ``drafted``, adjusted if asked for."""
+        return logits if self._adjustment is None else self._adjustment.apply(logits, self.generated, drafted)
+
+    def _logprobs(self, logits: Tensor, commit: Commit) -> tuple[TokenLogprob, ...] | None:
+        num_top = self.request.sampling.logprobs
+        if num_top is None:
+            return None
+        logprobs = token_logprobs(logits[:, : self.num_ids], commit.ids, num_top)
+        self.logprobs.extend(logprobs)
+        return logprobs
 
     def _commit(self, ids: Sequence[int]) -> Commit:
         commit = self.state.commit(ids)

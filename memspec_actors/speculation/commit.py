@@ -37,10 +37,11 @@ class CommitState:
     """Hold where one request's text stands and take its tokens block by block.
 
     ``end_ids`` end the text: the end token itself is kept in the ids and is not text. A stop string ends it with the
-    token that completes it; the text ends before the stop string, or after it with ``include_stop``. At most
-    ``max_new_tokens`` and at most ``context_left`` tokens (the target's context length less the prompt) are kept. Of
-    several events the first in token order decides; at one token "stop" wins over "length". Raises InvalidRequest if
-    not even one token may be emitted.
+    token that completes it; the text ends before the stop string, or after it with ``include_stop``. Stop strings are
+    looked for in what comes after the first ``min_tokens`` tokens. At most ``max_new_tokens`` and at most
+    ``context_left`` tokens (the target's context length less the prompt) are kept. Of several events the first in token
+    order decides; at one token "stop" wins over "length". Raises InvalidRequest if not even one token may be emitted,
+    or fewer than ``min_tokens``.
     """
 
     def __init__(
@@ -52,15 +53,19 @@ class CommitState:
         include_stop: bool,
         max_new_tokens: int,
         context_left: int,
+        min_tokens: int = 0,
     ) -> None:
         if max_new_tokens < 1:
             raise InvalidRequest(f"max_new_tokens is {max_new_tokens}; it must be at least 1")
+        if min_tokens > max_new_tokens:
+            raise InvalidRequest(f"min_tokens is {min_tokens} and max_new_tokens is {max_new_tokens}; lower min_tokens")
         if context_left < 1:
             raise InvalidRequest(f"the prompt leaves {context_left} tokens of the target's context; shorten it")
         self._decoder = decoder
-        self._end_ids = end_ids
+        self.end_ids = end_ids
         self._stops = StopStrings(stop, include=include_stop)
         self._limit = min(max_new_tokens, context_left)
+        self._min_tokens = min_tokens
         self._pieces: list[str] = []
         self.token_ids: list[int] = []
         self.finish_reason: Literal["stop", "length"] | None = None
@@ -99,10 +104,12 @@ class CommitState:
     def _take(self, token_id: int) -> str:
         assert self.finish_reason is None, "the text has ended"
         self.token_ids.append(token_id)
-        if token_id in self._end_ids:
+        if token_id in self.end_ids:
             self.finish_reason = "stop"
             return self._tail()
-        text = self._stops.feed(self._decoder.feed(token_id))
+        text = self._decoder.feed(token_id)
+        if len(self.token_ids) > self._min_tokens:
+            text = self._stops.feed(text)
         if self._stops.found:
             self.finish_reason = "stop"
         elif not self.remaining:

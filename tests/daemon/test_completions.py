@@ -132,3 +132,41 @@ def test_another_model_is_not_found(client: openai.OpenAI) -> None:
     with pytest.raises(openai.NotFoundError) as caught:
         chat(client, model="gpt-4o")
     assert caught.value.code == "model_not_found"
+
+
+def test_logprobs_are_the_same_with_and_without_drafts_and_match_the_text(client: openai.OpenAI) -> None:
+    """A program that scores tokens would read the draft's figures, or those of another position."""
+    reply, plain = (
+        chat(client, logprobs=True, top_logprobs=2, extra_body={"draft_model": draft}) for draft in ("math", None)
+    )
+    content = reply.choices[0].logprobs.content
+    assert "".join(each.token for each in content) == reply.choices[0].message.content
+    assert len(content) == reply.usage.completion_tokens
+    assert all(each.top_logprobs[0].logprob == pytest.approx(each.logprob) for each in content), "greedy takes the best"
+    assert [each.token for each in content] == [each.token for each in plain.choices[0].logprobs.content]
+    expected = [each.logprob for each in plain.choices[0].logprobs.content]
+    assert [each.logprob for each in content] == pytest.approx(expected, abs=1e-3)
+    streamed = chat(client, logprobs=True, stream=True)
+    told = [each for c in streamed if c.choices[0].logprobs for each in c.choices[0].logprobs.content]
+    assert [each.token for each in told] == [each.token for each in content]
+
+
+def test_completion_logprobs_name_where_each_token_starts(client: openai.OpenAI) -> None:
+    prompt = "Request:\nFirst gather 8 breamols for Waman?\nAnswer:\n"
+    options: Any = {"model": MODEL, "prompt": prompt, "temperature": 0, "logprobs": 1, "max_tokens": 8}
+    whole = client.completions.create(**options).choices[0]
+    assert whole.logprobs is not None
+    tokens, offsets = whole.logprobs.tokens or [], whole.logprobs.text_offset or []
+    assert [whole.text[offset:].startswith(token) for token, offset in zip(tokens, offsets, strict=True)] == [True] * 8
+    chunks = [c.choices[0].logprobs for c in client.completions.create(**options, stream=True)]
+    assert [offset for each in chunks if each for offset in each.text_offset or []] == offsets
+
+
+def test_bias_and_minimum_length_reach_the_engine(client: openai.OpenAI) -> None:
+    """The daemon would take the fields and ignore them."""
+    biased = client.completions.create(
+        model=MODEL, prompt=[5, 6, 7], temperature=0, max_tokens=4, logprobs=0, logit_bias={"9": 100}
+    )
+    assert biased.choices[0].logprobs is not None
+    assert len(set(biased.choices[0].logprobs.tokens or [])) == 1
+    assert chat(client, max_tokens=120, extra_body={"min_tokens": 120}).usage.completion_tokens == 120
