@@ -18,14 +18,15 @@ PLAN_FORMAT = "memspec-plan-1"
 class TraceHeader(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Say what a trace was made with.
 
-    ``target`` and ``drafts`` are SHA-256 of the weights (``drafts`` by name, in the order of every record), ``k`` the
-    draft length at which runs are cut, ``iteration_us`` what one draft-and-verify iteration took on the machine that
-    made the trace (None if it was not measured).
+    ``target`` and ``drafts`` are SHA-256 of the weights (``drafts`` by name, in the order of every record),
+    ``draft_nbytes`` what a load of each draft reads, ``k`` the draft length at which runs are cut, and ``iteration_us``
+    what one draft-and-verify iteration took on the machine that made the trace (None if it was not measured).
     """
 
     format: str
     target: str
     drafts: dict[str, str]
+    draft_nbytes: dict[str, int]
     k: int
     max_new_tokens: int
     vocab_size: int

@@ -102,7 +102,7 @@ class DecodeSession:
     @torch.inference_mode()
     def step(self, bound: BoundDraft | None) -> StepOutcome:
         """Run one iteration: draft with ``bound`` (None: not at all), verify with the target, commit."""
-        length = self._draft_length(bound)
+        length = self.draft_length(bound)
         if bound is None or length == 0:
             return self._target_step()
         catch_up_tokens, catch_up_us = self._catch_up(bound)
@@ -143,6 +143,18 @@ class DecodeSession:
             bound.runner.forward(chunk, cache, last_only=True)
         return cache.length
 
+    def draft_length(self, bound: BoundDraft | None) -> int:
+        """Return how many tokens the next step would draft with ``bound`` at most; 0 makes it a plain target step."""
+        if bound is None or any(token >= bound.num_common for token in self.tokens[self._cache(bound).length :]):
+            return 0
+        return max_draft_tokens(
+            self.state.remaining, bound.runner.max_positions - len(self.tokens), self.stop_rule.max_tokens
+        )
+
+    def missing(self, bound: BoundDraft) -> Sequence[int]:
+        """Return the committed tokens, all but the last, that a draft missed while others were at work."""
+        return () if self._last == bound.draft else self.tokens[self._cache(bound).length : -1]
+
     def _target_step(self) -> StepOutcome:
         started = perf_counter_ns()
         logits = self.target.forward([self.tokens[-1]], self._target_cache, last_only=True)
@@ -156,16 +168,6 @@ class DecodeSession:
             nothing, self._adjusted(logits[:, : self.num_ids], ()), self.request.sampling, self._noise, len(self.tokens)
         ).next_id
 
-    def _draft_length(self, bound: BoundDraft | None) -> int:
-        if bound is None or any(token >= bound.num_common for token in self._unseen(bound)):
-            return 0
-        return max_draft_tokens(
-            self.state.remaining, bound.runner.max_positions - len(self.tokens), self.stop_rule.max_tokens
-        )
-
-    def _unseen(self, bound: BoundDraft) -> Sequence[int]:
-        return self.tokens[self._cache(bound).length :]
-
     def _cache(self, bound: BoundDraft) -> Cache:
         """Return the cache of this very load; one of an earlier load of the same draft is dropped."""
         generation, cache = self._caches.get(bound.draft.name, (None, None))
@@ -175,13 +177,12 @@ class DecodeSession:
         return cache
 
     def _catch_up(self, bound: BoundDraft) -> tuple[int, float]:
-        """Feed what the draft missed while others were at work; the last token belongs to drafting itself."""
-        cache = self._cache(bound)
-        missing = self.tokens[cache.length : -1]
-        if self._last == bound.draft or not missing:
+        """Feed what the draft missed; the last token belongs to drafting itself."""
+        missing = self.missing(bound)
+        if not missing:
             return 0, 0.0
         started = perf_counter_ns()
-        bound.runner.forward(missing, cache, last_only=True)
+        bound.runner.forward(missing, self._cache(bound), last_only=True)
         return len(missing), _us_since(started)
 
     def _draft(self, bound: BoundDraft, length: int) -> Proposal:

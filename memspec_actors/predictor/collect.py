@@ -50,6 +50,7 @@ def collect(
         format=TRACE_FORMAT,
         target=weights_hash(target_dir),
         drafts={name: weights_hash(path) for name, path in draft_dirs.items()},
+        draft_nbytes={name: _weights_nbytes(path) for name, path in draft_dirs.items()},
         k=k,
         max_new_tokens=max_new_tokens,
         vocab_size=tracer.num_ids,
@@ -109,6 +110,10 @@ def weights_hash(directory: str | Path) -> str:
         with file.open("rb") as stream:
             digest.update(hashlib.file_digest(stream, "sha256").digest())
     return digest.hexdigest()
+
+
+def _weights_nbytes(directory: str | Path) -> int:
+    return sum(entry.nbytes for entry in Checkpoint.open(directory).weights().values())
 
 
 def _check_lengths(encoded: Sequence[Sequence[int]], limit: int) -> None:

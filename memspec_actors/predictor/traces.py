@@ -92,6 +92,8 @@ class TraceReader:
             raise TraceError(f"{self.path}, line 1: {error}; a trace file begins with its header") from error
         if header.format != TRACE_FORMAT:
             raise TraceError(f"{self.path}, line 1: format {header.format!r} is not {TRACE_FORMAT!r}; collect it again")
+        if list(header.draft_nbytes) != list(header.drafts) or min(header.draft_nbytes.values(), default=1) < 1:
+            raise TraceError(f"{self.path}, line 1: draft_nbytes {header.draft_nbytes} must give every draft a size")
         if not header.drafts or header.k < 1:
             raise TraceError(f"{self.path}, line 1: a trace needs at least one draft and k >= 1 (k is {header.k})")
         return header

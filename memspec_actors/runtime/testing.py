@@ -9,7 +9,7 @@ import random
 import selectors
 import weakref
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from typing import Any, TypeVar, TypeVarTuple
 
 import anyio
@@ -20,6 +20,7 @@ __all__ = ["Deadlock", "VirtualTimeLoop", "VirtualWorkers", "run_virtual"]
 
 R = TypeVar("R")
 Ts = TypeVarTuple("Ts")
+Cost = float | Iterable[float]  # seconds
 
 
 class Deadlock(RuntimeError):
@@ -73,10 +74,11 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
 class VirtualWorkers(Workers):
     """Stand in for Workers in virtual time: no thread, and a function takes effect after its cost has passed.
 
-    ``cost_s`` is a number of seconds, or is called as ``cost_s(fn, *args)``. Order and cancellation are as in Workers.
+    ``cost_s`` is a number of seconds, or is called as ``cost_s(fn, *args)`` and gives that number, or several that pass
+    one after the other, each asked for when it begins. Order and cancellation are as in Workers.
     """
 
-    def __init__(self, name: str = "virtual", cost_s: float | Callable[..., float] = 0.0) -> None:
+    def __init__(self, name: str = "virtual", cost_s: Cost | Callable[..., Cost] = 0.0) -> None:
         super().__init__(name)
         self._cost_s = cost_s
         self._turn = asyncio.Lock()
@@ -101,7 +103,9 @@ class VirtualWorkers(Workers):
         super().close()
 
     async def _work(self, fn: Callable[[*Ts], R], *args: *Ts) -> R:
-        await asyncio.sleep(self._cost_s(fn, *args) if callable(self._cost_s) else self._cost_s)
+        cost = self._cost_s(fn, *args) if callable(self._cost_s) else self._cost_s
+        for delay_s in cost if isinstance(cost, Iterable) else (cost,):
+            await asyncio.sleep(delay_s)
         return fn(*args)
 
 

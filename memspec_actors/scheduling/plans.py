@@ -1,5 +1,6 @@
-"""Read and write plan files: how an oracle ranks the drafts along the texts of known prompts."""
+"""Read, write and follow plans: how an oracle ranks the drafts along the texts of known prompts."""
 
+import bisect
 import itertools
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -8,9 +9,11 @@ from typing import TypeVar
 import msgspec
 
 from memspec_actors.errors import TraceError
+from memspec_actors.protocols.feedback import Feedback
 from memspec_actors.protocols.traces import PLAN_FORMAT, Plan, PlanHeader
+from memspec_actors.scheduling.rankers import Ranking, RankingContext
 
-__all__ = ["Plans", "read_plans", "write_plans"]
+__all__ = ["PlanRanker", "Plans", "read_plans", "write_plans"]
 
 Line = TypeVar("Line")
 
@@ -20,6 +23,21 @@ class Plans(msgspec.Struct, frozen=True, kw_only=True):
 
     header: PlanHeader
     by_prompt: Mapping[tuple[int, ...], Plan]
+
+
+class PlanRanker:
+    """Rank as a plan says: by the last step whose position the text has reached."""
+
+    def __init__(self, plan: Plan) -> None:
+        self._plan = plan
+
+    def rank(self, context: RankingContext) -> Ranking:
+        steps = self._plan.steps
+        order = steps[bisect.bisect_right(steps, context.num_generated, key=lambda step: step.position) - 1].order
+        return Ranking(order, tuple(1.0 / rank for rank in range(1, len(order) + 1)))
+
+    def observe(self, feedback: Feedback) -> None:
+        """Learn nothing: the plan knows the future."""
 
 
 def read_plans(path: str | Path) -> Plans:

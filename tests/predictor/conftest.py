@@ -74,6 +74,7 @@ def make_trace(tmp_path: Path) -> TraceMaker:
             format=TRACE_FORMAT,
             target="t",
             drafts={draft: draft for draft in DRAFTS},
+            draft_nbytes=dict.fromkeys(DRAFTS, 64),
             k=5,
             max_new_tokens=2 * HALF,
             vocab_size=len(WORDS),

@@ -25,6 +25,7 @@ def _greedy(model: Any, prompt: list[int], max_new_tokens: int) -> list[int]:
 
 @torch.inference_mode()
 def test_traces_equal_what_transformers_computes(tiny_models: Path, tmp_path: Path) -> None:
+    from safetensors.torch import load_file
     from transformers import LlamaForCausalLM
 
     drafts = {name: tiny_models / name for name in ("near", "far")}
@@ -62,6 +63,10 @@ def test_traces_equal_what_transformers_computes(tiny_models: Path, tmp_path: Pa
     assert told == [("collect", done, 3) for done in (1, 2, 3)]
     assert (reader.header.k, reader.header.vocab_size, reader.header.eos_ids) == (3, NUM_IDS, (2,))
     assert reader.header.drafts == {name: weights_hash(path) for name, path in drafts.items()}
+    assert reader.header.draft_nbytes == {
+        name: sum(tensor.nbytes for tensor in load_file(path / "model.safetensors").values())
+        for name, path in drafts.items()
+    }
     assert reader.header.iteration_us is not None
     assert reader.header.iteration_us > 0
 

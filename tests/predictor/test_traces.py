@@ -49,6 +49,7 @@ def test_an_interrupted_trace_leaves_nothing_behind(make_trace: TraceMaker, tmp_
     [
         (1, b'"format":"memspec-trace-2"', b'"format":"x"', "format 'x'"),
         (1, b'"k":5', b'"k":0', "k >= 1"),
+        (1, b'"draft_nbytes":{"a":64,', b'"draft_nbytes":{', "size"),
         (1, b"{", b"[", "header"),
         (3, b'"a":[', b'"z":[', "drafts"),
         (3, b'"a":[', b'"a":[1,', "entropies of 'a'"),

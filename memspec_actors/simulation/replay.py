@@ -1,0 +1,162 @@
+"""Decode a traced prompt in virtual time: the engine's own actors, models that are played, a device's times."""
+
+import asyncio
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from memspec_actors.config import ScheduleConfig
+from memspec_actors.models.layout import ALIGNMENT
+from memspec_actors.models.loading import LoadReport
+from memspec_actors.models.reader import ReadDraft
+from memspec_actors.models.runner import Runner
+from memspec_actors.protocols.messages import Placement
+from memspec_actors.protocols.requests import GenerationRequest, SamplingParams
+from memspec_actors.protocols.results import GenerationResult
+from memspec_actors.protocols.traces import TraceHeader, TraceRecord
+from memspec_actors.runtime import Crashed
+from memspec_actors.runtime.testing import run_virtual
+from memspec_actors.scheduling.artefacts import Artefact, DraftSpec
+from memspec_actors.scheduling.policy import Policy
+from memspec_actors.scheduling.rankers import Ranker
+from memspec_actors.scheduling.residency import Residency
+from memspec_actors.simulation.pace import TimedSession, new_workers
+from memspec_actors.simulation.profile import DeviceProfile
+from memspec_actors.simulation.traced import draft_runners, target_runner
+from memspec_actors.speculation.accept import acceptance_rule
+from memspec_actors.speculation.commit import CommitState
+from memspec_actors.speculation.stop import stop_rule
+from memspec_actors.stream import Requests, TextStream
+from memspec_actors.telemetry.event_log import EventLog
+from memspec_actors.wiring import Parts, wire
+
+__all__ = ["Setting", "replay", "text_limit"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Setting:
+    """Say on what device and how drafts are scheduled: ``schedule`` holds N and T, ``capacity`` is K."""
+
+    profile: DeviceProfile
+    schedule: ScheduleConfig
+    capacity: int
+
+
+def text_limit(header: TraceHeader, record: TraceRecord) -> int:
+    """Return how many tokens the text of a record might have had: all that were asked for, or as many as fitted."""
+    ended = record.output_ids[-1:] and record.output_ids[-1] in header.eos_ids
+    return header.max_new_tokens if ended else len(record.output_ids)
+
+
+def replay(
+    header: TraceHeader,
+    record: TraceRecord,
+    policy: Policy,
+    ranker: Ranker,
+    setting: Setting,
+    log: EventLog | None = None,
+) -> GenerationResult:
+    """Decode one traced prompt from a cold start and return what the engine says of it; times are virtual seconds."""
+    return run_virtual(lambda: _decode(header, record, policy, ranker, setting, log or EventLog.open(None)))
+
+
+async def _decode(
+    header: TraceHeader, record: TraceRecord, policy: Policy, ranker: Ranker, setting: Setting, log: EventLog
+) -> GenerationResult:
+    predict_s = setting.profile.predict_s if policy.uses_predictor else 0.0
+    parts = Parts(
+        open_session=lambda request: _session(header, record, request, setting.profile),
+        policy_of=lambda _: policy,
+        new_ranker=lambda _: ranker,
+        reader=_TracedReader(draft_runners(record, header.vocab_size, header.k), header.vocab_size),
+        residency=_residency(header, setting.capacity),
+        schedule=setting.schedule,
+        capacity=setting.capacity,
+        log=log,
+        new_workers=new_workers(setting.profile, predict_s),
+    )
+    crashes: list[Exception] = []
+    wired = wire(parts, lambda event: crashes.append(event.error) if isinstance(event, Crashed) else None)
+    async with wired.system:
+        requests = Requests(wired.decoder, asyncio.get_running_loop())
+        stream = TextStream(requests, _request(header, record, policy))
+        async for _ in stream:
+            pass
+    for error in crashes:
+        raise error
+    assert stream.result.token_ids == record.output_ids, "a replay must give the traced text"
+    return stream.result
+
+
+def _request(header: TraceHeader, record: TraceRecord, policy: Policy) -> GenerationRequest:
+    return GenerationRequest(
+        request_id="replay",
+        prompt_ids=record.prompt_ids,
+        max_new_tokens=text_limit(header, record),
+        sampling=SamplingParams(),
+        seed=0,
+        policy=policy.name,
+        stop_rule=f"fixed:{header.k}",
+        accept="exact",
+        lossless=True,
+    )
+
+
+def _session(
+    header: TraceHeader, record: TraceRecord, request: GenerationRequest, profile: DeviceProfile
+) -> TimedSession:
+    return TimedSession(
+        target=target_runner(record, header.vocab_size, header.k),
+        request=request,
+        num_ids=header.vocab_size,
+        accept=acceptance_rule("exact", greedy=True),
+        stop_rule=stop_rule(request.stop_rule),
+        state=CommitState(
+            _NoText(),
+            end_ids=frozenset(header.eos_ids),
+            stop=(),
+            include_stop=False,
+            max_new_tokens=request.max_new_tokens,
+            context_left=request.max_new_tokens,
+        ),
+        profile=profile,
+    )
+
+
+def _residency(header: TraceHeader, capacity: int) -> Residency:
+    """Return an empty cache with room for any K of the drafts, as an engine has it by default."""
+    sizes = {name: math.ceil(nbytes / ALIGNMENT) * ALIGNMENT for name, nbytes in header.draft_nbytes.items()}
+    specs = [DraftSpec(name, (Artefact(name, nbytes),)) for name, nbytes in sizes.items()]
+    return Residency(specs, capacity=capacity, budget_bytes=sum(sorted(sizes.values(), reverse=True)[:capacity]))
+
+
+class _TracedReader:
+    """Hand out the played drafts: the worker lets the time of reading them pass."""
+
+    emulated = True
+
+    def __init__(self, runners: Mapping[str, Runner], vocab_size: int) -> None:
+        self._runners = runners
+        self._vocab_size = vocab_size
+
+    def read(
+        self,
+        draft: str,
+        placements: Sequence[Placement],
+        cancelled: Callable[[], bool],
+        progress: Callable[[int, int], None],
+    ) -> ReadDraft:
+        nbytes = sum(placement.nbytes for placement in placements)
+        if cancelled():
+            return ReadDraft(LoadReport(0, 0.0, True, True), None, self._vocab_size)
+        return ReadDraft(LoadReport(nbytes, 0.0, True, False), self._runners[draft], self._vocab_size)
+
+
+class _NoText:
+    """Decode ids to nothing: a replay is about tokens."""
+
+    def feed(self, token_id: int) -> str:
+        return ""
+
+    def flush(self) -> str:
+        return ""

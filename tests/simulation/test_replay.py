@@ -1,0 +1,134 @@
+"""If these fail, a simulation tells what another engine would do, and every figure drawn from one is worth nothing."""
+
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from memspec_actors.protocols import events
+from memspec_actors.scheduling.policy import Policy, parse_policy
+from memspec_actors.scheduling.ranker_pool import new_ranker
+from memspec_actors.scheduling.rankers import Ranker
+from memspec_actors.simulation.profile import DeviceProfile
+from memspec_actors.simulation.replay import Setting, replay
+from memspec_actors.telemetry.event_log import EventLog
+from memspec_actors.telemetry.reader import read_events
+from tests.simulation.toys import ShiftingRanker, Toys, schedule
+
+POLICIES = ("memspec", "prediction-only", "mab-sync", "mab-async", "static:d0", "target-only")
+
+
+def _profile(load_iterations: float) -> DeviceProfile:
+    return DeviceProfile(
+        device="toy",
+        source="made up",
+        target_ms={1: 7.0, 6: 8.0},
+        draft_ms=1.1,
+        catch_up_ms=0.13,
+        predict_ms=2.3,
+        load_ms=load_iterations * (8.0 + 5 * 1.1),
+    )
+
+
+def _ranker(policy: Policy, drafts: tuple[str, ...], seed: int) -> Ranker:
+    """Make a ranker of its own for each of the two runs: rankers learn."""
+    shifting = ShiftingRanker(seed, drafts)
+    return new_ranker(policy, drafts, shifting) if policy.uses_drafts else shifting
+
+
+def _history(log: Path) -> list[tuple[object, ...]]:
+    """Give what happened, without the times that processes of this machine took."""
+    history: list[tuple[object, ...]] = []
+    for event in read_events(log):
+        match event:
+            case events.Iteration():
+                took = (event.draft, event.drafted, event.accepted, event.emitted, event.catch_up_tokens)
+                history.append((*took, event.wall_us, event.gap_us, event.epoch, event.desired))
+            case events.DraftLoadStarted() | events.DraftLoadFinished() | events.DraftLoadCancelled():
+                history.append((type(event).__name__, event.draft))
+            case events.ResidencyAnnouncedEvent():
+                history.append(("announced", event.epoch, event.resident))
+            case _:
+                pass
+    return history
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    policy_name=st.sampled_from(POLICIES),
+    seed=st.integers(0, 10**6),
+    rates=st.lists(st.sampled_from([0.0, 0.1, 0.4, 1.0]), min_size=1, max_size=4),
+    max_new_tokens=st.integers(1, 60),
+    k=st.integers(1, 5),
+    interval=st.integers(1, 5),
+    capacity=st.integers(1, 3),
+    load_iterations=st.sampled_from([0.3, 1.7, 2.7, 6.1]),
+)
+def test_a_replay_is_what_the_engine_does_with_the_models_themselves(
+    policy_name: str,
+    seed: int,
+    rates: list[float],
+    max_new_tokens: int,
+    k: int,
+    interval: int,
+    capacity: int,
+    load_iterations: float,
+) -> None:
+    """Iterations, accepted counts, catching up, loads, cancellations, announcements and every virtual microsecond."""
+    toys = Toys(seed=seed, rates=rates, max_new_tokens=max_new_tokens, k=k)
+    header, record = toys.trace()
+    names = tuple(header.drafts)
+    policy = parse_policy(policy_name, names)
+    setting = Setting(profile=_profile(load_iterations), schedule=schedule(interval), capacity=capacity)
+    with TemporaryDirectory() as scratch:
+        real_log, replay_log = Path(scratch) / "real", Path(scratch) / "replay"
+        real = toys.decode(policy, _ranker(policy, names, seed), setting, real_log)
+        log = EventLog.open(replay_log)
+        replayed = replay(header, record, policy, _ranker(policy, names, seed), setting, log)
+        log.close()
+        assert _history(replay_log) == _history(real_log)
+    assert replayed.token_ids == real.token_ids
+    assert replayed.metrics == real.metrics
+    assert replayed.timing == real.timing
+    assert replayed.scheduling.share == real.scheduling.share
+    assert (replayed.scheduling.switches, replayed.scheduling.loads) == (
+        real.scheduling.switches,
+        real.scheduling.loads,
+    )
+
+
+def test_the_time_of_a_replay_is_the_sum_of_its_parts() -> None:
+    """One draft, always right: prompt, iterations without it until it is loaded, then six tokens an iteration."""
+    header, record = Toys(seed=3, rates=[0.0], max_new_tokens=50, k=5, eos_ids=frozenset()).trace()
+    profile = _profile(2.7)
+    policy = parse_policy("static:d0", ("d0",))
+    setting = Setting(profile=profile, schedule=schedule(4), capacity=2)
+    result = replay(header, record, policy, new_ranker(policy, ("d0",), None), setting)
+    plain_s, full_s, prompt_s, load_s = 0.007, 0.0135, 0.0074, 2.7 * 0.0135
+    waiting = 0
+    while prompt_s + waiting * plain_s < load_s:
+        waiting += 1
+    waiting += 1  # beside which its cache is warmed
+    left = 50 - 1 - waiting
+    assert left % 6 == 1, "the last token would be drafted; choose another length"
+    plain = waiting + 1
+    expected = plain * plain_s + left // 6 * full_s
+    catch_up_s = result.scheduling.share.catch_up * result.timing.decode_s
+    assert result.timing.prefill_s == pytest.approx(prompt_s)
+    assert result.timing.decode_s == pytest.approx(expected + catch_up_s)
+    assert result.scheduling.share.target_only == pytest.approx(plain * plain_s / result.timing.decode_s)
+
+
+def test_a_draft_whose_context_ends_sits_out_in_a_replay_too() -> None:
+    toys = Toys(seed=4, rates=[0.0], max_new_tokens=40, k=3, eos_ids=frozenset())
+    toys.drafts["d0"].max_positions = 20
+    header, record = toys.trace()
+    policy = parse_policy("static:d0", ("d0",))
+    setting = Setting(profile=_profile(0.3), schedule=schedule(4), capacity=1)
+    with TemporaryDirectory() as scratch:
+        real = toys.decode(policy, new_ranker(policy, ("d0",), None), setting, Path(scratch) / "log")
+    replayed = replay(header, record, policy, new_ranker(policy, ("d0",), None), setting)
+    assert replayed.scheduling.drafts == real.scheduling.drafts
+    assert replayed.timing == real.timing
