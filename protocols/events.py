@@ -94,7 +94,7 @@ class PredictionMade(Event, frozen=True, kw_only=True):
 
     policy: str
     order: tuple[str, ...]
-    scores: tuple[float, ...]
+    scores: tuple[float | None, ...]  # null is infinite: a bandit ranks first what it has not tried yet
     predict_us: float
     context_tokens: int
 

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from memspec_actors.cli import config, doctor, predictor, run, serve, zoo
+from memspec_actors.cli import config, doctor, events, predictor, run, serve, zoo
 
 __all__ = ["DEBUG_VARIABLE", "app"]
 
@@ -18,6 +18,7 @@ app.command("doctor")(doctor.doctor)
 app.add_typer(config.app, name="config")
 app.add_typer(zoo.app, name="zoo")
 app.add_typer(predictor.app, name="predictor")
+app.add_typer(events.app, name="events")
 
 
 def _show_version(wanted: bool) -> None:

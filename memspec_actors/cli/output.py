@@ -3,11 +3,14 @@
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-__all__ = ["JsonOption", "Progress", "circumstances", "print_json", "progress_bars", "spinner"]
+if TYPE_CHECKING:
+    from rich.console import Console
+
+__all__ = ["JsonOption", "Progress", "circumstances", "print_json", "progress_bars", "spinner", "wide_console"]
 
 #: Hears (what is being done, how much is done, how much there is).
 Progress = Callable[[str, int, int], None]
@@ -28,6 +31,13 @@ def circumstances(threads: int, dtype: str) -> dict[str, Any]:
 
     versions = {name: version(name) for name in ("memspec-actors", "torch")}
     return {"versions": versions, "threads": threads, "dtype": dtype, "emulated": []}
+
+
+def wide_console() -> "Console":
+    """Return a console as wide as the terminal; into a file or a pipe, tables are not squeezed."""
+    from rich.console import Console
+
+    return Console(highlight=False, width=None if sys.stdout.isatty() else 160)
 
 
 @contextmanager

@@ -2,5 +2,6 @@
 
 from memspec_actors.telemetry.event_log import EventLog
 from memspec_actors.telemetry.reader import EventReader, UnknownEvent, read_events
+from memspec_actors.telemetry.records import to_records
 
-__all__ = ["EventLog", "EventReader", "UnknownEvent", "read_events"]
+__all__ = ["EventLog", "EventReader", "UnknownEvent", "read_events", "to_records"]

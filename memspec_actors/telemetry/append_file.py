@@ -4,7 +4,9 @@ import os
 import stat
 from pathlib import Path
 
-__all__ = ["AppendFile", "rotated_files"]
+from memspec_actors.telemetry.log_files import rotated_files
+
+__all__ = ["AppendFile"]
 
 
 class AppendFile:
@@ -42,20 +44,13 @@ class AppendFile:
             self._num_bytes += os.write(self._fd, b"\n")
 
     def _rotate(self) -> None:
-        for file in rotated_files(self._path):
-            stem, _, number = file.name.rpartition(".")
-            file.rename(file.with_name(f"{stem}.{int(number) + 1}"))
-        self._path.rename(self._path.with_name(f"{self._path.name}.1"))
+        name = self._path.name
+        for number, file in rotated_files(self._path):
+            file.rename(file.with_name(file.name.replace(f"{name}.{number}", f"{name}.{number + 1}", 1)))
+        self._path.rename(self._path.with_name(f"{name}.1"))
         full = self._fd
         self._open()
         os.close(full)
-
-
-def rotated_files(path: Path) -> list[Path]:
-    """List ``path.N``, …, ``path.2``, ``path.1``: the oldest first."""
-    pattern = path.name.replace("[", "[[]")
-    numbered = [file for file in path.parent.glob(f"{pattern}.*") if file.name[len(path.name) + 1 :].isdecimal()]
-    return sorted(numbered, key=lambda file: int(file.name.rpartition(".")[2]), reverse=True)
 
 
 def _ends_in_newline(path: Path) -> bool:

@@ -1,18 +1,18 @@
 """Read an event log back, whatever a kill, a newer version or another program did to it."""
 
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Union
+from typing import Any
 
 import msgspec
 
 from memspec_actors.errors import UsageError
 from memspec_actors.protocols.events import Event
-from memspec_actors.telemetry.append_file import rotated_files
+from memspec_actors.telemetry.log_files import log_files, open_log_file
+from memspec_actors.telemetry.schema import event_decoder
 
-__all__ = ["EventReader", "UnknownEvent", "read_events"]
-
-_decoder: msgspec.json.Decoder[Event] = msgspec.json.Decoder(Union[tuple(Event.__subclasses__())])  # noqa: UP007
+__all__ = ["EventReader", "LineDecoder", "UnknownEvent", "read_events"]
 
 
 class _Head(msgspec.Struct, frozen=True):
@@ -30,52 +30,78 @@ class UnknownEvent(msgspec.Struct, frozen=True, kw_only=True):
     fields: dict[str, Any]
 
 
-class EventReader:
-    """Iterate over the records of a log, files that were rotated out of it first.
+class LineDecoder:
+    """Decode lines one by one; count the records, those of them given as UnknownEvent, and the lines that are none."""
 
-    ``file`` and ``line`` (from 1) are the place of the record given last; ``skipped`` counts the lines that are no
-    records (torn by a kill, or foreign), ``unknown`` the records given as UnknownEvent. Raises UsageError for a file
-    that cannot be read.
-    """
+    def __init__(self) -> None:
+        self.decoded = self.unknown = self.skipped = 0
+        self._decoder = event_decoder()
 
-    def __init__(self, path: str | Path) -> None:
-        self.path = Path(path)
-        self.file = self.path
-        self.line = 0
-        self.skipped = 0
-        self.unknown = 0
-
-    def __iter__(self) -> Iterator[Event | UnknownEvent]:
-        self.skipped = self.unknown = 0
-        for file in [*rotated_files(self.path), self.path]:
-            self.file = file
-            yield from self._read(file)
-
-    def _read(self, file: Path) -> Iterator[Event | UnknownEvent]:
+    def decode(self, line: bytes | str) -> Event | UnknownEvent | None:
+        """Return the record of a line, or None for a line torn by a kill or written by another program."""
         try:
-            with file.open("rb") as lines:
-                for self.line, line in enumerate(lines, start=1):
-                    record = self._decode(line)
-                    if record is not None:
-                        yield record
-        except OSError as error:
-            raise UsageError(f"the event log {file} cannot be read: {error.strerror}") from error
-
-    def _decode(self, line: bytes) -> Event | UnknownEvent | None:
-        try:
-            return _decoder.decode(line)
+            record = self._decoder.decode(line)
         except (msgspec.DecodeError, RecursionError):
             return self._decode_unknown(line)
+        self.decoded += 1
+        return record
 
-    def _decode_unknown(self, line: bytes) -> UnknownEvent | None:
+    def _decode_unknown(self, line: bytes | str) -> UnknownEvent | None:
         try:
             head = msgspec.json.decode(line, type=_Head)
             fields = msgspec.json.decode(line, type=dict[str, Any])
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             self.skipped += 1
             return None
+        self.decoded += 1
         self.unknown += 1
         return UnknownEvent(name=head.event, seq=head.seq, fields=fields)
+
+
+class EventReader:
+    """Iterate over the records of a log, files that were rotated out of it first; ``.gz`` and ``.zst`` too.
+
+    ``file`` and ``line`` (from 1) are the place of the record given last; ``skipped`` counts the lines that are no
+    records (torn by a kill, or foreign), ``unknown`` the records given as UnknownEvent. Raises UsageError for a file
+    that cannot be read and, if it ``must_hold_records``, for a log without any.
+    """
+
+    def __init__(self, path: str | Path, *, must_hold_records: bool = False) -> None:
+        self.path = Path(path)
+        self._must_hold_records = must_hold_records
+        self.file = self.path
+        self.line = 0
+        self._decoder = LineDecoder()
+
+    @property
+    def skipped(self) -> int:
+        return self._decoder.skipped
+
+    @property
+    def unknown(self) -> int:
+        return self._decoder.unknown
+
+    def __iter__(self) -> Iterator[Event | UnknownEvent]:
+        self._decoder = LineDecoder()
+        for file in log_files(self.path):
+            self.file = file
+            yield from self._read(file)
+        if self._must_hold_records and not self._decoder.decoded:
+            raise UsageError(f"{self.path} holds no event record ({self.skipped} other lines); is it an event log?")
+
+    def _read(self, file: Path) -> Iterator[Event | UnknownEvent]:
+        decode = self._decoder.decode
+        try:
+            with open_log_file(file) as lines:
+                for self.line, line in enumerate(lines, start=1):
+                    record = decode(line)
+                    if record is not None:
+                        yield record
+        except EOFError:  # a compressed file that was cut off
+            self._decoder.skipped += 1
+        except (OSError, zlib.error) as error:
+            reason = getattr(error, "strerror", None) or error
+            raise UsageError(f"the event log {file} cannot be read: {reason}") from error
 
 
 def read_events(path: str | Path) -> EventReader:

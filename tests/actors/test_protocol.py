@@ -5,6 +5,7 @@ text that is not the target's own, or generation that stops because a helper act
 """
 
 import asyncio
+import itertools
 import random
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -25,7 +26,7 @@ from memspec_actors.protocols.feedback import Feedback
 from memspec_actors.protocols.messages import Generate, LoadProgress, Placement, ResidentDraft
 from memspec_actors.protocols.requests import GenerationRequest, SamplingParams
 from memspec_actors.protocols.results import GenerationResult
-from memspec_actors.runtime import Crashed, RuntimeEvent
+from memspec_actors.runtime import Crashed, Restarted, RuntimeEvent
 from memspec_actors.runtime.testing import VirtualWorkers, run_virtual
 from memspec_actors.scheduling.artefacts import Artefact, DraftSpec
 from memspec_actors.scheduling.policy import Policy, parse_policy
@@ -37,6 +38,7 @@ from memspec_actors.speculation.commit import CommitState
 from memspec_actors.speculation.statistics import SpeculationCounters
 from memspec_actors.speculation.stop import stop_rule
 from memspec_actors.stream import MAX_OPEN_REQUESTS, Requests, TextStream
+from memspec_actors.telemetry.audit import audit
 from memspec_actors.telemetry.event_log import EventLog
 from memspec_actors.telemetry.reader import read_events
 from memspec_actors.wiring import Parts, Wired, wire
@@ -176,8 +178,24 @@ class World:
         specs = [DraftSpec(name, (Artefact(name, nbytes),)) for name, nbytes in sizes.items()]
         self.residency = Residency(specs, capacity=self.capacity, budget_bytes=budget)
         self.reader = Reader(self.rng, self.faults, self.memory, self.seed)
+        self._log_start(sizes, budget)
         self.wired = self._wire()
         self.requests = Requests(self.wired.decoder, asyncio.get_running_loop())
+
+    def _log_start(self, sizes: dict[str, int], budget: int) -> None:
+        self.log.write(
+            events.SystemStarted(
+                actor="engine", version="", target="toy", drafts=sizes, capacity=self.capacity, budget_bytes=budget,
+                policy="memspec", stop_rule="", accept="auto", schedule_interval=1, recent_tokens=64,
+                prediction=self.prediction, emulated_bandwidth=None, dtype="float32", threads=1,
+            )
+        )  # fmt: skip
+
+    def log_stop(self) -> None:
+        for draft in self.residency.abandon_loads():
+            self.log.write(events.DraftLoadCancelled(actor="engine", draft=draft, reserved_bytes=0))
+        self.log.write(events.SystemStopped(actor="engine", reason="closed", records=self.log.records + 1))
+        self.log.close()
 
     def _wire(self) -> Wired:
         schedule = ScheduleConfig(interval=self.rng.randint(1, 5), prediction=self.prediction)  # type: ignore[arg-type]
@@ -232,9 +250,14 @@ class World:
             raise RuntimeError("the observer has a bug")
 
     def _observe(self, event: RuntimeEvent) -> None:
-        if isinstance(event, Crashed):
-            self.crashes.append(event)
-            self.log.write(events.ActorCrashed(actor=event.actor, error=repr(event.error), restarts=event.restarts))
+        match event:
+            case Crashed(actor, error, restarts):
+                self.crashes.append(event)
+                self.log.write(events.ActorCrashed(actor=actor, error=repr(error), restarts=restarts))
+            case Restarted(actor, backoff_s, restarts):
+                self.log.write(events.ActorRestarted(actor=actor, backoff_s=backoff_s, restarts=restarts))
+            case _:
+                pass
 
     def _open_session(self, request: GenerationRequest) -> DecodeSession:
         if self.faults.session_crashes and self.rng.random() < self.faults.session_crashes:
@@ -326,8 +349,9 @@ def run_world(seed: int, path: Path, faults: Faults, scenario: Callable[[World],
         async with world.wired.system:
             await scenario(world)  # type: ignore[misc]
             assert world.wired.system.failure is None, world.wired.system.failure
-        world.log.close()
+        world.log_stop()
         assert asyncio.all_tasks() == before, "tasks are left running"
+        assert audit(path).violations == (), "the log does not bear out what was checked from outside"
 
     run_virtual(main, seed=seed)
     return worlds[0]
@@ -556,8 +580,8 @@ def test_a_full_mailbox_costs_neither_drafts_nor_cancellations(tmp_path: Path) -
     """Behaviour 21: however full the Decoder's mailbox, what the CacheManager and a leaving caller send gets in."""
 
     async def flood(world: World) -> None:
-        while True:
-            stream = world.request(99, "static:a", max_new_tokens=1)
+        for index in itertools.count(2):
+            stream = world.request(index, "static:a", max_new_tokens=1)
             try:
                 world.wired.decoder.tell(Generate(request=stream.request, sink=stream, submitted_at=0.0))
             except MailboxFull:

@@ -18,11 +18,12 @@ from memspec_actors.protocols.events import (
     Event,
     IntervalFinished,
     Iteration,
+    PredictionMade,
     RankingApplied,
     SystemStopped,
 )
 from memspec_actors.protocols.messages import ResidentDraft
-from memspec_actors.telemetry import EventLog
+from memspec_actors.telemetry import EventLog, read_events
 
 Lines = list[dict[str, object]]
 
@@ -334,3 +335,18 @@ def test_undecodable_file_name_in_an_error_is_still_logged(tmp_path: Path) -> No
     assert first["error"] == "cannot read /models/?.safetensors"
     assert first["draft"] == {"name": "code", "generation": 1}
     assert (first["seq"], second["seq"]) == (1, 2)
+
+
+def test_draft_that_was_never_tried_has_a_score_that_can_be_read(tmp_path: Path) -> None:
+    """Bandits give it an infinite one, and JSON has no infinity: the record would be lost to every reader."""
+    log = EventLog.open(tmp_path / "log")
+    log.write(
+        PredictionMade(
+            actor="predictor", policy="mab-sync", order=("a", "b"), scores=(float("inf"), 0.5), predict_us=1.0,
+            context_tokens=1,
+        )
+    )  # fmt: skip
+    log.close()
+    (record,) = read_events(tmp_path / "log")
+    assert isinstance(record, PredictionMade)
+    assert record.scores == (None, 0.5)

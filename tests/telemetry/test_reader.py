@@ -1,14 +1,18 @@
 """The reader: what can be read is read, what cannot is counted."""
 
+import gzip
+from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
 import pytest
+import zstandard
 
 from memspec_actors.errors import UsageError
 from memspec_actors.protocols import events
 from memspec_actors.protocols.events import Event, RankingApplied, SystemStopped
-from memspec_actors.telemetry import EventLog, UnknownEvent, read_events
+from memspec_actors.protocols.messages import ResidentDraft
+from memspec_actors.telemetry import EventLog, EventReader, UnknownEvent, read_events, to_records
 
 
 def write(path: Path, *written: Event) -> None:
@@ -117,3 +121,77 @@ def test_place_of_a_record_is_known(tmp_path: Path) -> None:
 def test_missing_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=str(tmp_path / "log")):
         list(read_events(tmp_path / "log"))
+
+
+def compressed_log(path: Path, compress: Callable[[bytes], bytes]) -> Path:
+    plain = path.with_name("plain")
+    write(plain, *(ranking(interval) for interval in range(50)))
+    path.write_bytes(compress(plain.read_bytes()))
+    return path
+
+
+@pytest.mark.parametrize(
+    ("name", "compress"), [("log.gz", gzip.compress), ("log.zst", lambda data: zstandard.compress(data))]
+)
+def test_compressed_log_is_read(tmp_path: Path, name: str, compress: Callable[[bytes], bytes]) -> None:
+    """Logs are kept compressed; nobody unpacks them first."""
+    reader = read_events(compressed_log(tmp_path / name, compress))
+    assert [event.interval for event in reader if isinstance(event, RankingApplied)] == list(range(50))
+    assert reader.skipped == 0
+
+
+@pytest.mark.parametrize(
+    ("name", "compress"), [("log.gz", gzip.compress), ("log.zst", lambda data: zstandard.compress(data))]
+)
+def test_compressed_log_that_was_cut_off_gives_what_it_has(
+    tmp_path: Path, name: str, compress: Callable[[bytes], bytes]
+) -> None:
+    path = compressed_log(tmp_path / name, compress)
+    path.write_bytes(path.read_bytes()[:-4])
+    reader = read_events(path)
+    intervals = [event.interval for event in reader if isinstance(event, RankingApplied)]
+    assert intervals == list(range(len(intervals)))
+    assert len(intervals) < 50 or name == "log.gz"  # gzip's last bytes are a checksum
+
+
+@pytest.mark.parametrize("name", ["log.gz", "log.zst"])
+def test_file_that_is_not_compressed_after_all_is_named(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).write_bytes(b"plain text\n" * 100)
+    with pytest.raises(UsageError, match=str(tmp_path / name)):
+        list(read_events(tmp_path / name))
+
+
+def test_rotated_files_that_were_compressed_keep_their_place(tmp_path: Path) -> None:
+    """Whoever compresses old files must not lose them to the next rotation, nor their order."""
+    log = EventLog.open(tmp_path / "log", rotate_bytes=10)
+    for interval in range(6):
+        log.write(ranking(interval))
+        if interval in (2, 4):
+            rotated = tmp_path / "log.1"
+            rotated.with_name("log.1.gz").write_bytes(gzip.compress(rotated.read_bytes()))
+            rotated.unlink()
+    log.close()
+    assert [event.interval for event in read_events(tmp_path / "log") if isinstance(event, RankingApplied)] == list(
+        range(6)
+    )
+
+
+def test_log_without_records_is_refused_where_one_is_needed(tmp_path: Path) -> None:
+    """A summary of the wrong file would be all zeros."""
+    path = tmp_path / "notes.txt"
+    path.write_text("one\ntwo\n")
+    with pytest.raises(UsageError, match=r"notes\.txt holds no event record \(2 other lines\)"):
+        list(EventReader(path, must_hold_records=True))
+
+
+def test_records_become_flat_rows() -> None:
+    failed = events.DraftLoadFailed(
+        actor="cache_manager", draft=ResidentDraft("code", 2), error="gone", retry_in_s=1.0, reserved_bytes=0
+    )
+    dreamt = UnknownEvent(
+        name="draft_dreamt", seq=3, fields={"event": "draft_dreamt", "of": {"what": {"kind": "sheep"}}}
+    )
+    row, unknown = to_records([failed, dreamt])
+    assert (row["event"], row["draft.name"], row["draft.generation"]) == ("draft_load_failed", "code", 2)
+    assert not any(isinstance(value, dict) for value in row.values())
+    assert unknown == {"event": "draft_dreamt", "of.what.kind": "sheep"}

@@ -1,0 +1,146 @@
+"""``memspec events``: what it prints, and how it exits."""
+
+import json
+from pathlib import Path
+
+import jsonschema_rs
+import pytest
+
+from memspec_actors.cli import main
+from memspec_actors.protocols import events
+from memspec_actors.protocols.events import Event
+from memspec_actors.protocols.messages import ResidentDraft
+from memspec_actors.telemetry import EventLog
+
+CODE = ResidentDraft("code", 1)
+
+
+def iteration(index: int, draft: ResidentDraft | None = CODE) -> events.Iteration:
+    return events.Iteration(
+        actor="decoder",
+        request_id="r1",
+        interval=0,
+        epoch=1,
+        iteration=index,
+        draft=draft,
+        desired="code",
+        share="desired",
+        drafted=4,
+        accepted=3,
+        emitted=4,
+        committed=4 + 4 * (index + 1),
+        catch_up_tokens=0,
+        catch_up_us=0.0,
+        draft_us=1000.0,
+        verify_us=3000.0,
+        wall_us=4500.0,
+        gap_us=500.0,
+        waited_us=0.0,
+    )
+
+
+def good_records() -> list[Event]:
+    """A run of one request with one draft, killed after its second iteration."""
+    return [
+        events.SystemStarted(
+            actor="engine", version="1", target="t", drafts={"code": 10}, capacity=1, budget_bytes=10, policy="memspec",
+            stop_rule="fixed:4", accept="auto", schedule_interval=4, recent_tokens=64, prediction="overlapped",
+            emulated_bandwidth=None, dtype="float32", threads=1,
+        ),
+        events.RequestAccepted(
+            actor="decoder", request_id="r1", prompt_tokens=3, max_new_tokens=20, policy="memspec", stop_rule="fixed:4",
+            accept="exact", temperature=0.0, seed=1, lossless=True,
+        ),
+        events.PredictionMade(
+            actor="predictor", request_id="r1", interval=0, policy="memspec", order=("code",), scores=(1.0,),
+            predict_us=2000.0, context_tokens=3,
+        ),
+        events.RankingApplied(actor="cache_manager", request_id="r1", interval=0, order=("code",)),
+        events.DraftLoadStarted(actor="cache_manager", draft=CODE, nbytes=10, resident_bytes=0, reserved_bytes=10),
+        events.DraftLoadFinished(actor="cache_manager", draft=CODE, nbytes=10, wall_us=7000.0, emulated=False),
+        events.ResidencyAnnouncedEvent(
+            actor="cache_manager", epoch=1, resident=(CODE,), reason="code joined", resident_bytes=10, reserved_bytes=0
+        ),
+        events.DraftActivatedEvent(actor="decoder", request_id="r1", epoch=1, draft=CODE, previous=None, iteration=0),
+        events.ResidencyAcknowledged(actor="decoder", epoch=1, active=CODE),
+        iteration(0),
+        iteration(1),
+    ]  # fmt: skip
+
+
+def write(path: Path, records: list[Event]) -> Path:
+    ticks = iter(range(10_000))
+    log = EventLog.open(path, clock=lambda: (1e9 + next(ticks) / 100, next(ticks) / 100))
+    for record in records:
+        log.write(record)
+    log.close()
+    return path
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Path:
+    return write(tmp_path / "log.jsonl", good_records())
+
+
+def test_summary_has_the_fields_that_programs_rely_on(log: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["events", "summary", str(log), "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert (found["requests"], found["tokens"]) == (1, 9)
+    assert found["tokens_per_second"] == pytest.approx(8 / 0.010)
+    assert set(found["share"]) == {"desired", "fallback", "prediction", "waited", "catch_up", "target_only"}
+    assert (found["loads"], found["evictions"], found["switches"]) == (1, 0, 0)
+    assert found["prefetch"] == {"useful": 1, "wasted": 0}
+    assert found["drafts"]["code"]["accepted"] == 6
+
+
+@pytest.mark.parametrize(("by", "row"), [("draft", "code"), ("request", "r1"), ("domain", "code")])
+def test_summary_has_a_row_for_each(log: Path, by: str, row: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["events", "summary", str(log), "--by", by]) == 0
+    figures, table = capsys.readouterr().out.rstrip().split("\n\n")
+    assert "800.0 over" in figures
+    assert [line.split()[0] for line in table.splitlines()] == [by, row]
+
+
+def test_audit_of_a_good_log_exits_with_0(log: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["events", "audit", str(log)]) == 0
+    assert "broken" not in capsys.readouterr().out
+    assert main(["events", "audit", str(log), "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert (found["checked"], found["violations"]) == (11, [])
+
+
+def test_audit_of_a_bad_log_exits_with_1_and_names_the_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    log = write(tmp_path / "log", [*good_records()[:-1], iteration(1, draft=ResidentDraft("law", 1))])
+    assert main(["events", "audit", str(log)]) == 1
+    out = capsys.readouterr().out
+    assert "law#1 ran in epoch 1, which does not name it" in out
+    assert "log:11: invariant 1" in out.replace("\n", "")
+    assert main(["events", "audit", str(log), "--json"]) == 1
+    (violation,) = json.loads(capsys.readouterr().out)["violations"]
+    assert (violation["invariant"], violation["seqs"], violation["line"]) == (1, [7, 11], 11)
+
+
+def test_schema_accepts_every_record_and_no_other(log: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A reader in another language would refuse good records, or take bad ones."""
+    assert main(["events", "schema"]) == 0
+    schema = json.loads(capsys.readouterr().out)
+    validator = jsonschema_rs.validator_for(schema)
+    records = [json.loads(line) for line in log.read_text().splitlines()]
+    assert all(validator.is_valid(record) for record in records)
+    assert not validator.is_valid(records[-1] | {"drafted": "four"})
+    assert not validator.is_valid(records[-1] | {"event": "draft_dreamt"})
+
+
+@pytest.mark.parametrize("command", ["summary", "audit"])
+@pytest.mark.parametrize("content", [None, b"", b"notes\n"])
+def test_file_that_is_no_log_is_named(
+    tmp_path: Path, command: str, content: bytes | None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "notes.txt"
+    if content is not None:
+        path.write_bytes(content)
+    assert main(["events", command, str(path)]) == 2
+    output = capsys.readouterr()
+    assert output.out == ""
+    assert "notes.txt" in output.err
+    assert output.err.count("\n") == 1
