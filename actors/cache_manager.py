@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Callable, Iterable
 from typing import assert_never
 
+from memspec_actors.errors import UsageError
 from memspec_actors.protocols import events
 from memspec_actors.protocols.messages import (
     BackoffPassed,
@@ -23,6 +24,7 @@ from memspec_actors.protocols.messages import (
     ReleaseDraft,
     ResidencyAck,
     ResidencyAnnounced,
+    SteerDraft,
     WarmDraft,
 )
 from memspec_actors.protocols.results import ResidencySnapshot
@@ -76,8 +78,10 @@ class CacheManager(Actor[CacheManagerMessage]):
         if self._timer is not None:
             self._timer.cancel()
 
-    async def receive(self, message: CacheManagerMessage) -> ResidencySnapshot | None:
+    async def receive(self, message: CacheManagerMessage) -> ResidencySnapshot | UsageError | None:
         match message:
+            case SteerDraft():
+                return self._steer(message)
             case GetResidency():
                 return self._residency.snapshot(_now())
             case LoadProgress():
@@ -138,6 +142,14 @@ class CacheManager(Actor[CacheManagerMessage]):
                 return residency.on_tick(now)
             case _:
                 assert_never(message)
+
+    def _steer(self, message: SteerDraft) -> ResidencySnapshot | UsageError:
+        try:
+            self._perform(self._residency.on_wish(message.wish, message.draft, _now()))
+        except UsageError as error:
+            return error
+        self._set_timer()
+        return self._residency.snapshot(_now())
 
     def _perform(self, instructions: Iterable[Instruction]) -> None:
         for instruction in instructions:

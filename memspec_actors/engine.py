@@ -21,7 +21,7 @@ from memspec_actors.models.loadout import Loadout, model_directory
 from memspec_actors.models.reader import ArenaReader
 from memspec_actors.models.session import DecodeSession
 from memspec_actors.protocols import events
-from memspec_actors.protocols.messages import GetStatistics, LoadProgress
+from memspec_actors.protocols.messages import DraftWish, GetStatistics, LoadProgress, SteerDraft
 from memspec_actors.protocols.requests import GenerationRequest, SamplingParams
 from memspec_actors.protocols.results import GenerationResult, ResidencySnapshot, Statistics
 from memspec_actors.runtime import Crashed, DeadLetter, Failed, Restarted, RuntimeEvent
@@ -34,7 +34,7 @@ from memspec_actors.speculation.accept import AcceptanceRule, acceptance_rule
 from memspec_actors.speculation.commit import CommitState, united_end_ids
 from memspec_actors.speculation.stop import stop_rule
 from memspec_actors.stream import Requests, TextStream
-from memspec_actors.telemetry.event_log import EventLog
+from memspec_actors.telemetry.event_log import EventLog, Listener
 from memspec_actors.wiring import Parts, Wired, wire
 from memspec_actors.zoo import path as zoo_path
 
@@ -43,7 +43,7 @@ __all__ = ["MemSpec", "OnLoad"]
 OnLoad = Callable[[str, int, int], None]  # (draft, bytes done, bytes in all)
 Messages = Sequence[Mapping[str, str]]
 Prompt = str | Messages | Sequence[int]
-STATISTICS_TIMEOUT_S = 5.0
+ASK_TIMEOUT_S = 5.0
 
 
 class MemSpec:
@@ -74,11 +74,16 @@ class MemSpec:
     @classmethod
     @asynccontextmanager
     async def open(
-        cls, config: Config | str | Path | None = None, *, on_load: OnLoad | None = None
+        cls,
+        config: Config | str | Path | None = None,
+        *,
+        on_load: OnLoad | None = None,
+        on_event: Listener | None = None,
     ) -> "AsyncIterator[MemSpec]":
         """Open an engine: with a Config, a path to ``memspec.toml``, or (None) the embedded models.
 
-        ``on_load`` hears (draft, bytes done, bytes in all) while drafts load. Raises ConfigError, CheckpointError or
+        ``on_load`` hears (draft, bytes done, bytes in all) while drafts load, ``on_event`` whatever an event log may
+        hold, as it happens. Raises ConfigError, CheckpointError or
         IncompatibleDraft, naming what is wrong and where.
         """
         if not isinstance(config, Config):
@@ -87,7 +92,12 @@ class MemSpec:
         async with AsyncExitStack() as stack:
             loadout = await anyio.to_thread.run_sync(Loadout.open, config)
             events_config = config.events
-            log = EventLog.open(events_config.path, level=events_config.level, rotate_bytes=events_config.rotate_bytes)
+            log = EventLog.open(
+                events_config.path,
+                level=events_config.level,
+                rotate_bytes=events_config.rotate_bytes,
+                listener=on_event,
+            )
             stack.callback(log.close)
             loop = asyncio.get_running_loop()
             engine = await anyio.to_thread.run_sync(cls, config, loadout, log, on_load, loop)
@@ -194,9 +204,26 @@ class MemSpec:
         """Return what is in the draft arena at this moment."""
         return self._residency.snapshot(anyio.current_time())
 
+    async def steer_draft(self, wish: DraftWish, name: str) -> ResidencySnapshot:
+        """Do what is asked for a draft, now and beside what the policy does; return what is in the arena after it.
+
+        ``load`` wants it until the next ranking, ``pin`` for good, ``unpin`` no longer; ``unload`` lets it go, even if
+        it is active: decoding moves on first. Raises InvalidRequest saying why it cannot be.
+        """
+        answer = await self._wired.cache_manager.ask(SteerDraft(wish=wish, draft=name), timeout_s=ASK_TIMEOUT_S)
+        if isinstance(answer, Exception):
+            raise answer
+        assert isinstance(answer, ResidencySnapshot)
+        return answer
+
+    @property
+    def drafts(self) -> Mapping[str, int]:
+        """The drafts there are, and the bytes that each takes."""
+        return {name: plan.nbytes for name, plan in self._loadout.plans.items()}
+
     async def statistics(self) -> Statistics:
         """Return what all drafts achieved since the engine was opened."""
-        statistics: Statistics = await self._wired.verifier_stats.ask(GetStatistics(), timeout_s=STATISTICS_TIMEOUT_S)
+        statistics: Statistics = await self._wired.verifier_stats.ask(GetStatistics(), timeout_s=ASK_TIMEOUT_S)
         return statistics
 
     async def wait_failed(self) -> SystemFailed:

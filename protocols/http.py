@@ -25,6 +25,8 @@ __all__ = [
     "CompletionLogprobs",
     "CompletionRequest",
     "Delta",
+    "DraftList",
+    "DraftStatus",
     "ErrorBody",
     "ErrorReply",
     "GenerationFields",
@@ -241,6 +243,27 @@ class Model(msgspec.Struct, frozen=True, kw_only=True):
 
 class ModelList(msgspec.Struct, frozen=True, kw_only=True):
     data: tuple[Model, ...]
+    object: Literal["list"] = "list"
+
+
+class DraftStatus(msgspec.Struct, frozen=True, kw_only=True):
+    """Tell where a draft stands; ``loaded`` may be used, ``failed`` is tried again after a while."""
+
+    name: str
+    status: Literal["unloaded", "loading", "loaded", "failed"]
+    active: bool
+    pinned: bool
+    nbytes: int
+
+
+class DraftList(msgspec.Struct, frozen=True, kw_only=True):
+    """List all drafts, and how full their memory is."""
+
+    data: tuple[DraftStatus, ...]
+    capacity: int
+    budget_bytes: int
+    resident_bytes: int
+    reserved_bytes: int
     object: Literal["list"] = "list"
 
 

@@ -21,6 +21,7 @@ __all__ = [
     "DraftActivated",
     "DraftRanking",
     "DraftWarmed",
+    "DraftWish",
     "Generate",
     "GetResidency",
     "GetStatistics",
@@ -39,6 +40,7 @@ __all__ = [
     "ResidencyAnnounced",
     "ResidentDraft",
     "SchedulingPoint",
+    "SteerDraft",
     "VerifierStatsMessage",
     "WaitedFor",
     "WarmDraft",
@@ -219,6 +221,16 @@ class BackoffPassed(Message, frozen=True):
     """Tell the CacheManager that the back-off of a quarantined draft has passed (its own timer sends it)."""
 
 
+DraftWish = Literal["load", "unload", "pin", "unpin"]
+
+
+class SteerDraft(Message, frozen=True):
+    """Ask for something to be done with a draft; answered with a ResidencySnapshot, or the error why not."""
+
+    wish: DraftWish
+    draft: str
+
+
 class GetResidency(Message, frozen=True):
     """Ask for a ResidencySnapshot."""
 
@@ -272,6 +284,7 @@ CacheManagerMessage = (
     | LoadCancelled
     | LoadProgress
     | BackoffPassed
+    | SteerDraft
     | GetResidency
 )
 LoaderMessage = LoadDraft | CancelLoad | ReleaseDraft

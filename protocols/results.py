@@ -163,3 +163,4 @@ class ResidencySnapshot(msgspec.Struct, frozen=True, kw_only=True):
     reserved_bytes: int
     loads: int
     evictions: int
+    pinned: tuple[str, ...] = ()

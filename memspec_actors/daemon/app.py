@@ -7,7 +7,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from memspec_actors.daemon import completions, status
+from memspec_actors.daemon import completions, drafts, monitoring, status
 from memspec_actors.daemon.access import AccessControl
 from memspec_actors.daemon.refusals import respond_to_refusal, respond_to_unexpected
 from memspec_actors.daemon.service import Service
@@ -24,6 +24,10 @@ def create_app(service: Service) -> Starlette:
             Route("/v1/models/{name}", status.model),
             Route("/v1/completions", completions.completions, methods=["POST"]),
             Route("/v1/chat/completions", completions.chat_completions, methods=["POST"]),
+            Route("/metrics", monitoring.metrics),
+            Route("/events", monitoring.events),
+            Route("/drafts", drafts.drafts),
+            Route("/drafts/{name}/{wish}", drafts.steer, methods=["POST"]),
         ],
         middleware=[Middleware(AccessControl, service.config)],
         exception_handlers={

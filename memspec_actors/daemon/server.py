@@ -40,7 +40,7 @@ async def serve(config: Config, announce: Callable[[str], None]) -> int:
 
 
 async def _run_engine(service: Service, config: Config, announce: Callable[[str], None]) -> None:
-    async with MemSpec.open(config) as engine:
+    async with MemSpec.open(config, on_event=service.observe) as engine:
         announce("ready")
         await service.run(engine)
 

@@ -8,9 +8,12 @@ import anyio
 from starlette.requests import HTTPConnection
 
 from memspec_actors.config import Config, zoo_name
+from memspec_actors.daemon.feed import EventFeed
 from memspec_actors.daemon.generations import Generations
+from memspec_actors.daemon.metrics import Metrics
 from memspec_actors.daemon.refusals import Refusal
 from memspec_actors.engine import MemSpec
+from memspec_actors.protocols.events import Event
 
 __all__ = ["Phase", "Service"]
 
@@ -25,6 +28,8 @@ class Service:
         self.model_name = config.serve.model_name or _name_of(config.target.model)
         self.created = int(time.time())
         self.generations = Generations(config.serve)
+        self.metrics = Metrics(lambda: self.generations.num_open)
+        self.feed = EventFeed()
         self._engine: MemSpec | None = None
         self._serving = anyio.CancelScope()
 
@@ -59,9 +64,15 @@ class Service:
         self._serving.cancel()
         return self._engine is not None
 
+    def observe(self, event: Event) -> None:
+        """Take in what happens in the engine."""
+        self.feed.add(event)
+        self.metrics.observe(event)
+
     def drain(self) -> None:
-        """Take no more requests."""
+        """Take no more requests, and let those go who only look on."""
         self.generations.draining = True
+        self.feed.close()
 
     def check_model(self, name: str) -> None:
         """Raise Refusal for another model than the one that is served."""

@@ -57,6 +57,11 @@ class Quarantine:
         """Forget past failures: the draft was loaded."""
         self._num_failures.pop(name, None)
 
+    def release(self, name: str) -> None:
+        """Let a draft be tried again before its time, unless it is out for ever."""
+        if self._until.get(name) != math.inf:
+            self._until.pop(name, None)
+
     def expire(self, now: float) -> None:
         """Let go of every draft whose time has come."""
         self._until = {name: until for name, until in self._until.items() if until > now}

@@ -17,13 +17,15 @@ from collections.abc import Sequence
 
 import msgspec
 
-from memspec_actors.protocols.messages import ResidentDraft
+from memspec_actors.errors import InvalidRequest
+from memspec_actors.protocols.messages import DraftWish, ResidentDraft
 from memspec_actors.protocols.results import ResidencySnapshot
 from memspec_actors.scheduling.artefacts import DraftSpec
 from memspec_actors.scheduling.backoff import Backoff, Quarantine
 from memspec_actors.scheduling.instructions import AbortLoad, Announce, Failed, Freed, Instruction, Revoked, Warm
-from memspec_actors.scheduling.slots import IN_TRANSIT, Slot, Slots, State
-from memspec_actors.scheduling.working_set import Eviction, update_cache, working_set
+from memspec_actors.scheduling.slots import IN_TRANSIT, LEAVING, Slot, Slots, State
+from memspec_actors.scheduling.wishes import Wishes
+from memspec_actors.scheduling.working_set import update_cache, working_set
 
 __all__ = ["Residency", "ResidencyCounts"]
 
@@ -60,6 +62,7 @@ class Residency:
         self._slots = Slots(specs, capacity, budget_bytes)
         self._quarantine = Quarantine(backoff or Backoff())
         self._scores: dict[str, float] = {}  # the newest ranking, best first
+        self._wishes = Wishes()
         self._depth: int | None = None  # how many of them are wanted in memory, at most
         self._active: ResidentDraft | None = None
         self._epoch = 0
@@ -85,6 +88,29 @@ class Residency:
             )
         self._scores = dict(zip(order, scores, strict=True))
         self._depth = depth
+        self._wishes.ranked()
+        return self._settle(now)
+
+    def on_wish(self, wish: DraftWish, name: str, now: float) -> list[Instruction]:
+        """Do what somebody asks for a draft: ``load`` it (until the next ranking), ``pin``, ``unpin`` or ``unload`` it.
+
+        A quarantined draft is tried again. The active one may be unloaded too: decoding moves to another before it is
+        freed. Raises InvalidRequest for an unknown draft, one that never fits, or pins that have no room together.
+        """
+        if name not in self._slots.draft_names:
+            raise InvalidRequest(f"there is no draft {name!r}; drafts are {', '.join(self._slots.draft_names)}")
+        if wish in ("load", "pin") and not self._slots.arena.could_hold([name]):
+            raise InvalidRequest(self._quarantine.reasons[name])
+        if wish == "unload":
+            return self._unload(name, now)
+        if wish == "unpin":
+            self._wishes.unpin(name)
+        elif wish == "pin":
+            self._wishes.pin(name, self._slots.capacity, self._slots.arena.could_hold)
+        else:
+            self._wishes.load(name)
+        if wish != "unpin":
+            self._quarantine.release(name)
         return self._settle(now)
 
     def on_load_finished(self, draft: ResidentDraft, now: float) -> list[Instruction]:
@@ -201,6 +227,7 @@ class Residency:
             reserved_bytes=self.reserved_bytes,
             loads=self._counts.loads,
             evictions=self._counts.evictions,
+            pinned=self._wishes.pinned,
         )
 
     # --- what follows from the present state --------------------------------------------------------------------------
@@ -219,12 +246,18 @@ class Residency:
             capacity=self._slots.capacity,
             fits=self._slots.arena.would_hold,
         )
-        evictions = [instruction for eviction in update.evict for instruction in self._evict(eviction)]
+        evictions = [
+            instruction
+            for eviction in update.evict
+            for instruction in self._let_go(eviction.victim, f"its room is needed for {eviction.room_for}")
+        ]
         return evictions + self._publish() + self._start(update.prefetch)
 
     def _wanted(self) -> tuple[str, ...]:
-        order = [name for name in self._scores if name not in self._quarantine]
-        capacity = self._slots.capacity if self._depth is None else min(self._depth, self._slots.capacity)
+        order = [name for name in self._wishes.order(tuple(self._scores)) if name not in self._quarantine]
+        capacity = self._slots.capacity
+        if self._depth is not None:
+            capacity = min(capacity, len(self._wishes.order(())) + self._depth)
         return working_set(order, capacity, self._slots.arena.could_hold)
 
     def _keep(self, wanted: Sequence[str]) -> None:
@@ -244,8 +277,8 @@ class Residency:
             return set(self._names(State.RESIDENT))
         return {self._active.name}
 
-    def _evict(self, eviction: Eviction) -> list[Instruction]:
-        slot = self._slots.get(eviction.victim)
+    def _let_go(self, name: str, reason: str) -> list[Instruction]:
+        slot = self._slots.get(name)
         assert slot is not None, "only drafts in memory are evicted"
         match slot.state:
             case State.LOADING:
@@ -256,8 +289,14 @@ class Residency:
                 return []
             case _:
                 slot.state = State.REVOKED
-                reason = f"its room is needed for {eviction.room_for}"
-                return [Revoked(slot.draft, reason, self._scores.get(eviction.victim))]
+                return [Revoked(slot.draft, reason, self._scores.get(slot.draft.name))]
+
+    def _unload(self, name: str, now: float) -> list[Instruction]:
+        self._wishes.drop(name)
+        self._scores.pop(name, None)
+        slot = self._slots.get(name)
+        held = slot is not None and slot.state not in LEAVING
+        return (self._let_go(name, "it was asked for") if held else []) + self._settle(now)
 
     def _publish(self) -> list[Instruction]:
         present = (tuple(slot.draft for slot in self._slots.in_state(State.RESIDENT)), self._unavailable())

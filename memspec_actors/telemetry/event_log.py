@@ -14,13 +14,16 @@ from memspec_actors.errors import ConfigError
 from memspec_actors.protocols.events import Event, IntervalFinished, Iteration
 from memspec_actors.telemetry.append_file import AppendFile
 
-__all__ = ["DEBUG_EVENTS", "Clock", "EventLog", "system_clock"]
+__all__ = ["DEBUG_EVENTS", "Clock", "EventLog", "Listener", "system_clock"]
 
 #: What level "info" leaves out. Everything else is written per request or per scheduling point.
 DEBUG_EVENTS: frozenset[type[Event]] = frozenset({Iteration, IntervalFinished})
 
 #: Gives Unix time and the monotonic clock, both in seconds.
 Clock = Callable[[], tuple[float, float]]
+
+#: Hears an event.
+Listener = Callable[[Event], None]
 
 
 def system_clock() -> tuple[float, float]:
@@ -31,17 +34,24 @@ def system_clock() -> tuple[float, float]:
 class EventLog:
     """Append events to a file, one JSON object per line, or to nothing.
 
-    Only one thread may write. A log that cannot be written any more (a full disk, say) disables itself, says so once on
+    ``listener`` hears every event before it is numbered and timed, those that ``level`` leaves out too. Only one thread
+    may write. A log that cannot be written any more (a full disk, say) disables itself, says so once on
     standard error and keeps the reason in ``error``: generation goes on. ``records`` counts what this log has written.
     """
 
     def __init__(
-        self, file: AppendFile | None, path: Path | None, left_out: frozenset[type[Event]], clock: Clock
+        self,
+        file: AppendFile | None,
+        path: Path | None,
+        left_out: frozenset[type[Event]],
+        clock: Clock,
+        listener: Listener | None,
     ) -> None:
         self.error: str | None = None
         self._file = file
         self._path = path
         self._left_out = left_out
+        self._listener = listener
         self._stamp = _Stamp(clock)
         self._logger = None if file is None else _RecordLogger(file, [self._stamp, _Renderer()], {})
 
@@ -53,6 +63,7 @@ class EventLog:
         level: Literal["info", "debug"] = "debug",
         rotate_bytes: int | None = None,
         clock: Clock = system_clock,
+        listener: Listener | None = None,
     ) -> Self:
         """Open a log for appending; ``path`` None gives one that writes nothing.
 
@@ -62,17 +73,17 @@ class EventLog:
         """
         left_out = DEBUG_EVENTS if level == "info" else frozenset()
         if path is None:
-            return cls(None, None, left_out, clock)
+            return cls(None, None, left_out, clock, listener)
         path = Path(path)
         try:
-            return cls(AppendFile(path, rotate_bytes), path, left_out, clock)
+            return cls(AppendFile(path, rotate_bytes), path, left_out, clock, listener)
         except OSError as error:
             raise ConfigError(f"the event log {path} cannot be opened: {error.strerror}") from error
 
     @property
     def enabled(self) -> bool:
         """Tell whether a write goes anywhere; events need not be built if not."""
-        return self._logger is not None
+        return self._logger is not None or self._listener is not None
 
     @property
     def records(self) -> int:
@@ -81,6 +92,8 @@ class EventLog:
 
     def write(self, event: Event) -> None:
         """Append ``event`` with ``seq``, ``ts`` and ``mono`` filled in. Never raises for the sake of the file."""
+        if self._listener is not None:
+            self._listener(event)
         if self._logger is None or type(event) in self._left_out:
             return
         try:

@@ -1,0 +1,74 @@
+"""The events of the engine as they happen, numbered, with the newest ones kept for those who come back."""
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncGenerator
+from itertools import islice
+
+import msgspec
+
+from memspec_actors.protocols.events import Event
+from memspec_actors.telemetry.event_log import Clock, system_clock
+
+__all__ = ["EventFeed"]
+
+KEPT_EVENTS = 4096
+
+
+class EventFeed:
+    """Number every event from 1, keep the newest, and wake whoever follows.
+
+    The numbers are those of a complete event log of the same engine: nothing is left out.
+    """
+
+    def __init__(self, *, clock: Clock = system_clock, kept: int = KEPT_EVENTS) -> None:
+        self._clock = clock
+        self._kept: deque[bytes] = deque(maxlen=kept)
+        self._newest = 0
+        self._changed = asyncio.Event()
+        self._closed = False
+        self._encode = msgspec.json.Encoder().encode
+
+    @property
+    def newest(self) -> int:
+        """Number of the newest event."""
+        return self._newest
+
+    def add(self, event: Event) -> None:
+        """Take an event in."""
+        self._newest += 1
+        ts, mono = self._clock()
+        self._kept.append(self._encode(msgspec.structs.replace(event, seq=self._newest, ts=ts, mono=mono)))
+        self._wake()
+
+    def close(self) -> None:
+        """End the following: no event comes any more."""
+        self._closed = True
+        self._wake()
+
+    async def follow(self, after: int, idle_s: float) -> AsyncGenerator[tuple[int, bytes] | None, None]:
+        """Yield (number, JSON) of every event after number ``after`` that is still kept, then the new ones.
+
+        When none has come for ``idle_s`` seconds, yield None.
+
+        A number that was never given out, as from an earlier run of the daemon, stands for the beginning. Whoever reads
+        more slowly than events come misses those that are kept no longer; the numbers tell.
+        """
+        last = after if after <= self._newest else 0
+        while True:
+            changed = self._changed
+            oldest = self._newest - len(self._kept) + 1
+            start = max(last + 1, oldest)
+            for last, line in enumerate(list(islice(self._kept, start - oldest, None)), start):
+                yield last, line
+            if self._closed:
+                return
+            try:
+                async with asyncio.timeout(idle_s):
+                    await changed.wait()
+            except TimeoutError:
+                yield None
+
+    def _wake(self) -> None:
+        self._changed.set()
+        self._changed = asyncio.Event()

@@ -1,0 +1,38 @@
+"""``/metrics`` and ``/events``."""
+
+from collections.abc import AsyncGenerator
+
+from prometheus_client.exposition import choose_encoder
+from starlette.requests import Request
+from starlette.responses import Response
+
+from memspec_actors.daemon.refusals import Refusal
+from memspec_actors.daemon.server_sent import EventStream, server_sent
+from memspec_actors.daemon.service import Service
+
+__all__ = ["events", "metrics"]
+
+KEEP_ALIVE_S = 15.0
+KEEP_ALIVE = b": still here\n\n"
+
+
+async def metrics(request: Request) -> Response:
+    """Give the metrics in Prometheus' text format."""
+    encode, content_type = choose_encoder(request.headers.get("accept", ""))
+    return Response(encode(Service.of(request).metrics.registry), media_type=content_type)
+
+
+async def events(request: Request) -> Response:
+    """Stream the event log as it is written; with Last-Event-ID from there on, as far as it is kept."""
+    feed = Service.of(request).feed
+    given = request.headers.get("last-event-id", "")
+    if given and not (given.isascii() and given.isdigit() and len(given) < 19):
+        raise Refusal(400, f"Last-Event-ID is {given!r}; it must be the id of an event", param="Last-Event-ID")
+    following = feed.follow(int(given) if given else feed.newest, KEEP_ALIVE_S)
+    return EventStream(_stream(following), source=following)
+
+
+async def _stream(following: AsyncGenerator[tuple[int, bytes] | None, None]) -> AsyncGenerator[bytes, None]:
+    yield KEEP_ALIVE  # so that the client knows at once that it is connected
+    async for numbered in following:
+        yield KEEP_ALIVE if numbered is None else server_sent(numbered[1], numbered[0])

@@ -1,0 +1,82 @@
+"""The event stream: if these fail, somebody who comes back misses events, or sees some twice."""
+
+import asyncio
+import json
+
+import pytest
+
+from memspec_actors.daemon.feed import EventFeed
+from memspec_actors.protocols.events import ActorRestarted
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+def fill(feed: EventFeed, num: int) -> None:
+    for _ in range(num):
+        feed.add(ActorRestarted(actor="loader", backoff_s=0.1, restarts=1))
+
+
+async def read(feed: EventFeed, after: int, num: int) -> list[int]:
+    """Read ``num`` events and return their numbers."""
+    following = feed.follow(after, idle_s=60.0)
+    try:
+        numbers: list[int] = []
+        while len(numbers) < num:
+            numbered = await anext(following)
+            assert numbered is not None
+            number, line = numbered
+            assert json.loads(line)["seq"] == number
+            numbers.append(number)
+        return numbers
+    finally:
+        await following.aclose()
+
+
+@pytest.mark.parametrize(("after", "expected"), [(0, [1, 2, 3]), (1, [2, 3]), (2, [3])])
+async def test_a_follower_goes_on_after_the_number_it_names(after: int, expected: list[int]) -> None:
+    feed = EventFeed()
+    fill(feed, 3)
+    assert await read(feed, after, len(expected)) == expected
+
+
+async def test_what_is_kept_no_longer_shows_in_the_numbers() -> None:
+    feed = EventFeed(kept=4)
+    fill(feed, 10)
+    assert await read(feed, 2, 4) == [7, 8, 9, 10]
+
+
+async def test_a_number_of_an_earlier_daemon_stands_for_the_beginning() -> None:
+    """A browser that reconnects after a restart would wait until the new daemon has written as many events."""
+    feed = EventFeed()
+    fill(feed, 3)
+    assert await read(feed, 100, 3) == [1, 2, 3]
+
+
+async def test_new_events_come_once_to_every_follower() -> None:
+    feed = EventFeed()
+    fill(feed, 1)
+    followers = [feed.follow(1, idle_s=60.0) for _ in range(2)]
+    pending = [anext(follower) for follower in followers]
+    waiting = [asyncio.ensure_future(each) for each in pending]
+    await asyncio.sleep(0)
+    fill(feed, 2)
+    assert [(await each or (0, b""))[0] for each in waiting] == [2, 2]
+    fill(feed, 1)  # while they are not looking
+    for follower in followers:
+        assert [((await anext(follower)) or (0, b""))[0] for _ in range(2)] == [3, 4]
+        await follower.aclose()
+
+
+async def test_idle_followers_are_told_and_closing_ends_them() -> None:
+    """A dead connection is noticed by sending; and a daemon that stops must not wait for those who look on."""
+    feed = EventFeed()
+    following = feed.follow(0, idle_s=0.0)
+    assert await anext(following) is None
+    feed.close()
+    assert await anext(following, "ended") in (None, "ended")
+    assert await anext(following, "ended") == "ended"
