@@ -29,6 +29,7 @@ from memspec_actors.protocols.messages import (
     ResidencyAck,
     ResidencyAnnounced,
     ResidentDraft,
+    ThresholdsPublished,
     VerifierStatsMessage,
     WaitedFor,
     WarmDraft,
@@ -45,8 +46,8 @@ from memspec_actors.telemetry.recorder import RequestRecorder
 
 __all__ = ["Decoder", "DecoderPeers", "DecoderSetup"]
 
-# A policy that waits for a ranking or a load by definition waits so long in an interval, then goes on with what it has.
-DEADLINE_S: dict[WaitedFor, float] = {"prediction": 1.0, "load": 60.0}
+# A policy or a rule that waits by definition waits so long in an interval, then goes on with what it has.
+DEADLINE_S: dict[WaitedFor, float] = {"prediction": 1.0, "load": 60.0, "thresholds": 1.0}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -129,6 +130,9 @@ class Decoder(Actor[DecoderMessage]):
             case DraftRanking():
                 if self._run is not None and self._run.id == message.request_id:
                     self._run.take_ranking(message)
+            case ThresholdsPublished():
+                if self._run is not None and self._run.id == message.request_id:
+                    self._run.take_thresholds(message)
             case ResidencyAnnounced():
                 self._announced = message
             case WarmDraft(draft=draft):
@@ -210,6 +214,8 @@ class Decoder(Actor[DecoderMessage]):
     async def _iterate(self, run: Run, inbox: Mailbox[DecoderMessage]) -> FinishReason:
         run.recorder.account.start()
         self._schedule(run)
+        if run.adapts:
+            self._peers.verifier_stats.tell(run.sequence_started())
         outcome = await self._setup.workers.run(run.session.prefill)
         run.recorder.account.first_token()
         run.emit(outcome, None, self._announced)
@@ -258,18 +264,21 @@ class Decoder(Actor[DecoderMessage]):
             self._peers.predictor.tell(run.scheduling_point(recent_tokens, self._announced, self._active))
 
     async def _stand_still(self, run: Run, inbox: Mailbox[DecoderMessage]) -> Wait | None:
-        """Wait for what inline prediction or the policy waits for by definition; return None if nothing was missing."""
+        """Wait for what the policy or the rules wait for by definition; return None if nothing was missing."""
         started, waited_for = anyio.current_time(), None
-        for what in self._waits_for(run.policy):
+        for what in self._waits_for(run):
             if run.misses(what, self._announced):
                 await self._await(what, run, inbox)
                 waited_for = what
         return Wait(waited_for, (anyio.current_time() - started) * 1e6) if waited_for else None
 
-    def _waits_for(self, policy: Policy) -> tuple[WaitedFor, ...]:
-        if policy.waits_for_load:
-            return "prediction", "load"
-        return ("prediction",) if policy.uses_drafts and self._setup.schedule.prediction == "inline" else ()
+    def _waits_for(self, run: Run) -> tuple[WaitedFor, ...]:
+        thresholds: tuple[WaitedFor, ...] = ("thresholds",) if run.adapts_in_step else ()
+        if run.policy.waits_for_load:
+            return *thresholds, "prediction", "load"
+        if run.policy.uses_drafts and self._setup.schedule.prediction == "inline":
+            return *thresholds, "prediction"
+        return thresholds
 
     async def _await(self, what: WaitedFor, run: Run, inbox: Mailbox[DecoderMessage]) -> None:
         with anyio.move_on_after(DEADLINE_S[what]) as deadline:

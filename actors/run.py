@@ -15,6 +15,8 @@ from memspec_actors.protocols.messages import (
     ResidencyAnnounced,
     ResidentDraft,
     SchedulingPoint,
+    SequenceStarted,
+    ThresholdsPublished,
     WaitedFor,
 )
 from memspec_actors.protocols.results import FinishReason, TextChunk, TokenLogprob
@@ -52,6 +54,7 @@ class Run:
     interval: int = 0
     given_up: dict[WaitedFor, int] = field(default_factory=dict)  # the last interval that was waited in vain for it
     iteration: int = 0
+    adapted_to: int = -2  # the iteration whose lessons the session goes by; -1 is the start
     cancelled: bool = False
     unobserved: deque[Feedback] = field(default_factory=deque)  # what no ranking has taken into account yet
 
@@ -64,11 +67,13 @@ class Run:
         return self.ranking.order if self.ranking else ()
 
     def misses(self, what: WaitedFor, announced: ResidencyAnnounced) -> bool:
-        """Tell whether this interval's ranking, or the draft that it puts first, may still come and has not."""
+        """Tell whether this interval's ranking, the draft that it puts first, or thresholds may still come."""
         if self.given_up.get(what, -1) == self.interval:
             return False
         if what == "prediction":
             return self.ranking is None or self.ranking.interval < self.interval
+        if what == "thresholds":
+            return self.adapted_to < self.iteration - 1
         usable = {*(draft.name for draft in announced.resident), *announced.unavailable}
         return bool(self.order) and self.order[0] not in usable
 
@@ -77,6 +82,24 @@ class Run:
         self.recorder.ranking(ranking)
         while self.unobserved and self.unobserved[0].iteration < ranking.observed:
             self.unobserved.popleft()
+
+    @property
+    def adapts(self) -> bool:
+        """Tell whether the request's rules learn from what is verified."""
+        return self.policy.uses_drafts and self.generate.request.thresholds != "fixed"
+
+    @property
+    def adapts_in_step(self) -> bool:
+        """Tell whether no iteration may start before what the last one taught is known."""
+        return self.adapts and self.generate.request.thresholds == "sync"
+
+    def sequence_started(self) -> SequenceStarted:
+        request = self.generate.request
+        return SequenceStarted(request_id=self.id, stop_rule=request.stop_rule, accept=request.accept)
+
+    def take_thresholds(self, thresholds: ThresholdsPublished) -> None:
+        self.adapted_to = thresholds.iteration
+        self.session.adapt(thresholds)
 
     def scheduling_point(
         self, recent_tokens: int, announced: ResidencyAnnounced, active: ResidentDraft | None
@@ -115,6 +138,9 @@ class Run:
             verify_us=outcome.verify_us,
             waited_us=wait.us if wait else 0.0,
             waited_for=wait.reason if wait else None,
+            signals=outcome.signals,
+            distances=outcome.distances,
+            departures=outcome.departures,
         )
 
     def remember(self, report: IterationReport) -> None:

@@ -105,10 +105,23 @@ class ScheduleConfig(_Section, frozen=True, kw_only=True):
 
 
 class SpeculationConfig(_Section, frozen=True, kw_only=True):
-    """``[speculation]``: when to stop drafting and what to accept; the rules' names are checked by who applies them."""
+    """``[speculation]``: when to stop drafting and what to accept; the rules' names are checked by who applies them.
+
+    ``method`` names a pair of the two, in their place. Where rules learn from verified tokens, ``thresholds`` tells
+    whether the next iteration waits for what the last one taught: ``"auto"`` waits where the text depends on it. What
+    is learned belongs to one text, or with ``share_thresholds`` to all that use the same rules.
+    """
 
     stop: str = "fixed:5"
     accept: str = "auto"
+    method: str | None = None
+    thresholds: Literal["auto", "sync", "async"] = "auto"
+    share_thresholds: bool = False
+
+    def __post_init__(self) -> None:
+        clash = [key for key, default in (("stop", "fixed:5"), ("accept", "auto")) if getattr(self, key) != default]
+        if self.method is not None and clash:
+            raise ConfigError(f"[speculation] method is {self.method!r} and {clash[0]} is given too; leave out one")
 
 
 class PredictorConfig(_Section, frozen=True, kw_only=True):

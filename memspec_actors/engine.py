@@ -1,12 +1,13 @@
 """The engine: the five actors on real models, offered as an async library."""
 
 import asyncio
+import logging
 import secrets
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, NamedTuple
 
 import anyio
 import torch
@@ -14,6 +15,7 @@ import torch
 from memspec_actors import __version__
 from memspec_actors.config import Config
 from memspec_actors.errors import ConfigError, InvalidRequest, SystemFailed
+from memspec_actors.methods import choose, decoding_alone
 from memspec_actors.models.arena import WeightArena
 from memspec_actors.models.incremental import IncrementalDecoder
 from memspec_actors.models.loading import Throttle
@@ -30,8 +32,9 @@ from memspec_actors.scheduling.policy import Policy, parse_policy
 from memspec_actors.scheduling.ranker_pool import new_ranker
 from memspec_actors.scheduling.rankers import Ranker
 from memspec_actors.scheduling.residency import Residency
-from memspec_actors.speculation.accept import AcceptanceRule, acceptance_rule
+from memspec_actors.speculation.adaptation import Adaptations, adapts
 from memspec_actors.speculation.commit import CommitState, united_end_ids
+from memspec_actors.speculation.rules import acceptance_rule
 from memspec_actors.speculation.stop import stop_rule
 from memspec_actors.stream import Requests, TextStream
 from memspec_actors.telemetry.event_log import EventLog, Listener
@@ -44,6 +47,18 @@ OnLoad = Callable[[str, int, int], None]  # (draft, bytes done, bytes in all)
 Messages = Sequence[Mapping[str, str]]
 Prompt = str | Messages | Sequence[int]
 ASK_TIMEOUT_S = 5.0
+_LOGGER = logging.getLogger(__name__)
+
+
+class _Resolved(NamedTuple):
+    """What a request runs with, as its GenerationRequest says it."""
+
+    policy: str
+    stop_rule: str
+    accept: str
+    lossless: bool
+    thresholds: Literal["fixed", "sync", "async"]
+    draft_alone: str | None
 
 
 class MemSpec:
@@ -67,7 +82,8 @@ class MemSpec:
         self._on_load = on_load
         self._residency = _residency(loadout)
         self._predictor: Ranker | None = None
-        self._resolve(SamplingParams(), None, None, None)  # a wrong policy or rule is found when the engine opens
+        self._noted: set[str] = set()
+        self._resolve(SamplingParams())  # a wrong policy or rule is found when the engine opens
         self._wired = self._wire()
         self._requests = Requests(self._wired.decoder, loop)
 
@@ -88,6 +104,7 @@ class MemSpec:
         """
         if not isinstance(config, Config):
             config = Config() if config is None else Config.load(config)
+        config = decoding_alone(config)
         torch.set_num_threads(config.target.threads)
         async with AsyncExitStack() as stack:
             loadout = await anyio.to_thread.run_sync(Loadout.open, config)
@@ -118,31 +135,35 @@ class MemSpec:
         policy: str | None = None,
         stop: str | None = None,
         accept: str | None = None,
+        method: str | None = None,
         raw: bool = False,
     ) -> TextStream:
         """Return a stream of text chunks; the request is sent when iteration begins.
 
         ``prompt`` is text or chat messages (``{"role", "content"}``), which go through the chat template if the target
-        has one, unless ``raw``; or token ids, taken as they are. ``policy``, ``stop`` (draft length) and ``accept``
-        override the configuration for this request. Raises InvalidRequest, ConfigError, and EngineClosed.
+        has one, unless ``raw``; or token ids, taken as they are. ``policy``, ``stop`` (draft length), ``accept`` and
+        ``method`` (a pair of those two) override the configuration for this request. Raises InvalidRequest,
+        ConfigError, and EngineClosed.
         """
         self._requests.check_open()
         if not isinstance(max_new_tokens, int):
             raise InvalidRequest(f"max_new_tokens is {max_new_tokens!r}; it must be an integer")
         sampling = sampling or SamplingParams()
         self._check_bias(sampling)
-        policy_name, stop_name, rule = self._resolve(sampling, policy, stop, accept)
+        resolved = self._resolve(sampling, policy=policy, stop=stop, accept=accept, method=method)
         request = GenerationRequest(
             request_id=secrets.token_hex(8),
             prompt_ids=self.encode(prompt, raw=raw),
             max_new_tokens=max_new_tokens,
             sampling=sampling,
             seed=secrets.randbits(63) if sampling.seed is None else sampling.seed,
-            policy=policy_name,
-            stop_rule=stop_name,
-            accept=rule.name,
-            lossless=rule.lossless,
+            policy=resolved.policy,
+            stop_rule=resolved.stop_rule,
+            accept=resolved.accept,
+            lossless=resolved.lossless,
+            thresholds=resolved.thresholds,
         )
+        self._note_loss(resolved)
         self._commit_state(request)  # a request that cannot emit a token is refused here
         return TextStream(self._requests, request)
 
@@ -232,17 +253,39 @@ class MemSpec:
 
     # --- requests -----------------------------------------------------------------------------------------------------
 
-    def _resolve(
-        self, sampling: SamplingParams, policy: str | None, stop: str | None, accept: str | None
-    ) -> tuple[str, str, AcceptanceRule]:
-        """Fill in the configured policy, stop rule and acceptance rule, and check that they exist."""
-        policy = policy or self.config.schedule.policy
-        stop = stop or self.config.speculation.stop
-        accept = accept or self.config.speculation.accept
-        if parse_policy(policy, self._names).uses_predictor and self._predictor is None:
-            self._predictor = _open_predictor(policy, self.config, self._loadout)
-        stop_rule(stop)
-        return policy, stop, acceptance_rule(accept, greedy=sampling.greedy)
+    def _resolve(self, sampling: SamplingParams, **asked: str | None) -> _Resolved:
+        """Fill in the configured policy and rules, and check that they exist."""
+        choice = choose(self.config, **asked)
+        if parse_policy(choice.policy, self._names).uses_predictor and self._predictor is None:
+            self._predictor = _open_predictor(choice.policy, self.config, self._loadout)
+        stop_rule(choice.stop)
+        rule = acceptance_rule(choice.accept, greedy=sampling.greedy)
+        thresholds: Literal["fixed", "sync", "async"] = "fixed"
+        if adapts(choice.stop, rule.name):
+            wanted = self.config.speculation.thresholds
+            # Under exact and match the text is the same whatever the thresholds: nothing is worth waiting for.
+            thresholds = ("async" if rule.name in ("exact", "match") else "sync") if wanted == "auto" else wanted
+        return _Resolved(
+            policy=choice.policy,
+            stop_rule=choice.stop,
+            accept=rule.name,
+            lossless=rule.lossless and choice.draft_alone is None,
+            thresholds=thresholds,
+            draft_alone=choice.draft_alone,
+        )
+
+    def _note_loss(self, resolved: _Resolved) -> None:
+        """Say once, for each way of it, that the text may not be the target's own."""
+        if resolved.lossless:
+            return
+        note = (
+            f"accept {resolved.accept!r} is lossy: the text may differ from the target's own"
+            if resolved.draft_alone is None
+            else f"draft {resolved.draft_alone!r} decodes alone: the text is its own, not the target's"
+        )
+        if note not in self._noted:
+            self._noted.add(note)
+            _LOGGER.warning("%s", note)
 
     def _check_bias(self, sampling: SamplingParams) -> None:
         outside = [token for token in sampling.logit_bias if not 0 <= token < self._loadout.num_ids]
@@ -288,6 +331,7 @@ class MemSpec:
             capacity=loadout.capacity,
             log=self._log,
             on_progress=self._progress,
+            adaptations=Adaptations(shared=self.config.speculation.share_thresholds),
         )
         return wire(parts, self._observe)
 
@@ -314,6 +358,7 @@ class MemSpec:
 
     def _log_start(self) -> None:
         config, loadout = self.config, self._loadout
+        choice = choose(config)
         self._log.write(
             events.SystemStarted(
                 actor="engine",
@@ -322,9 +367,9 @@ class MemSpec:
                 drafts={name: plan.nbytes for name, plan in loadout.plans.items()},
                 capacity=loadout.capacity,
                 budget_bytes=loadout.budget_bytes,
-                policy=config.schedule.policy,
-                stop_rule=config.speculation.stop,
-                accept=config.speculation.accept,
+                policy=choice.policy,
+                stop_rule=choice.stop,
+                accept=choice.accept,
                 schedule_interval=config.schedule.interval,
                 recent_tokens=config.schedule.recent_tokens,
                 prediction=config.schedule.prediction,

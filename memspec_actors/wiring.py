@@ -16,6 +16,7 @@ from memspec_actors.protocols.messages import (
     ResidencyAnnounced,
     ResidentDraft,
     SchedulingPoint,
+    ThresholdsPublished,
     VerifierStatsMessage,
     WarmDraft,
 )
@@ -25,6 +26,7 @@ from memspec_actors.scheduling.policy import Policy
 from memspec_actors.scheduling.ranker_pool import RankerPool
 from memspec_actors.scheduling.rankers import Ranker
 from memspec_actors.scheduling.residency import Residency
+from memspec_actors.speculation.adaptation import Adaptations
 from memspec_actors.speculation.statistics import SpeculationCounters
 from memspec_actors.telemetry.event_log import EventLog
 
@@ -47,6 +49,7 @@ class Parts:
     new_workers: Callable[[str], Workers] = Workers
     runners: dict[ResidentDraft, BoundDraft] = field(default_factory=dict)
     counters: SpeculationCounters = field(default_factory=SpeculationCounters)
+    adaptations: Adaptations = field(default_factory=Adaptations)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,7 +70,9 @@ def wire(parts: Parts, observer: Callable[[RuntimeEvent], None]) -> Wired:
     pool = RankerPool(parts.policy_of, parts.new_ranker)
     # The actors know one another in circles; each factory runs only when the system starts and every ref is there.
     verifier_stats = system.spawn(
-        "verifier_stats", lambda: VerifierStats(parts.counters), mailbox=MailboxPolicy(capacity=1024)
+        "verifier_stats",
+        lambda: VerifierStats(parts.counters, parts.adaptations, decoder, parts.log),
+        mailbox=MailboxPolicy(capacity=1024),
     )
     loader = system.spawn(
         "loader",
@@ -114,6 +119,7 @@ def wire(parts: Parts, observer: Callable[[RuntimeEvent], None]) -> Wired:
             latest={
                 ResidencyAnnounced: lambda _: None,
                 DraftRanking: lambda _: None,
+                ThresholdsPublished: lambda _: None,
                 # One of a kind, and their senders cannot wait: however many requests crowd the mailbox, these get in.
                 WarmDraft: lambda warm: warm.draft,
                 Cancel: lambda cancel: cancel.request_id,

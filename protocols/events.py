@@ -34,6 +34,7 @@ __all__ = [
     "ShareKind",
     "SystemStarted",
     "SystemStopped",
+    "ThresholdsPublishedEvent",
 ]
 
 ShareKind = Literal["desired", "fallback", "target_only"]
@@ -197,8 +198,20 @@ class Iteration(Event, frozen=True, kw_only=True):
     verify_us: float
     wall_us: float
     gap_us: float  # from the end of the iteration before, or of the prompt's encoding, to the start of this one
-    waited_us: float  # how long decoding stood still before it: only with inline prediction or mab-sync
+    waited_us: float  # how long decoding stood still before it: only where a policy or a rule waits by definition
     waited_for: WaitedFor | None = None
+
+
+class ThresholdsPublishedEvent(Event, frozen=True, kw_only=True):
+    """What the tokens verified up to ``iteration`` (-1: none) have taught the request's rules; null where none learns.
+
+    The distances counted are those that AdaSD's densities are estimated from.
+    """
+
+    iteration: int
+    stop_threshold: float | None
+    accepted_distances: int | None
+    rejected_distances: int | None
 
 
 class IntervalFinished(Event, frozen=True, kw_only=True):

@@ -4,6 +4,7 @@ Messages are immutable, hold no tensors, and name drafts by (name, load generati
 with every load, so a message about an earlier load of the same draft can never be mistaken for the present one.
 """
 
+from collections.abc import Sequence
 from typing import Literal, Protocol
 
 import msgspec
@@ -32,6 +33,7 @@ __all__ = [
     "LoadFinished",
     "LoadProgress",
     "LoaderMessage",
+    "Odds",
     "OutputSink",
     "Placement",
     "PredictorMessage",
@@ -40,14 +42,16 @@ __all__ = [
     "ResidencyAnnounced",
     "ResidentDraft",
     "SchedulingPoint",
+    "SequenceStarted",
     "SteerDraft",
+    "ThresholdsPublished",
     "VerifierStatsMessage",
     "WaitedFor",
     "WarmDraft",
 ]
 
 
-WaitedFor = Literal["prediction", "load"]
+WaitedFor = Literal["prediction", "load", "thresholds"]
 
 
 class Message(msgspec.Struct, frozen=True, tag=True, kw_only=True):
@@ -62,6 +66,22 @@ class OutputSink(Protocol):
     def finish(self, result: GenerationResult) -> None: ...
 
     def fail(self, error: Exception) -> None: ...
+
+
+class Odds(Protocol):
+    """Tell how probable it is that a token is accepted; immutable."""
+
+    def probability(self, distance: float, newly_accepted: Sequence[float] = ()) -> float | None:
+        """Return it for a distance in [0, 1], distances accepted since counted in; None while it is undefined."""
+        ...
+
+    @property
+    def num_accepted(self) -> int:
+        """Number of distances of accepted tokens that this rests on."""
+        ...
+
+    @property
+    def num_rejected(self) -> int: ...
 
 
 class ResidentDraft(msgspec.Struct, frozen=True):
@@ -121,6 +141,19 @@ class ResidencyAnnounced(Message, frozen=True):
     unavailable: tuple[str, ...]  # quarantined drafts: their last load failed and their back-off has not passed
 
 
+class ThresholdsPublished(Message, frozen=True):
+    """Tell what the tokens verified up to ``iteration`` (-1: none) of a request have taught; latest wins.
+
+    ``stop_threshold`` and ``calibration`` are for its stop rule, ``odds`` for its acceptance rule; None: no change.
+    """
+
+    request_id: str
+    iteration: int
+    stop_threshold: float | None
+    calibration: tuple[float, ...]
+    odds: Odds | None
+
+
 class WarmDraft(Message, frozen=True):
     """Warm the key/value cache of a draft that is loaded but not announced yet; answered with DraftWarmed."""
 
@@ -168,6 +201,14 @@ class IterationReport(Message, frozen=True):
     verify_us: float
     waited_us: float  # decoding stood still before it
     waited_for: WaitedFor | None
+    signals: tuple[float, ...] = ()  # what the stop rule went by, of each drafted token
+    distances: tuple[float, ...] = ()  # of each verified token that was emitted, and of the rejected one
+    departures: int = 0  # tokens accepted though the target's own choice was another
+
+    @property
+    def rejected(self) -> int:
+        """Return 1 if a drafted token was rejected and replaced, else 0: a text that ends earlier rejects nothing."""
+        return int(self.accepted < min(self.drafted, self.emitted))
 
 
 # --- to the CacheManager ----------------------------------------------------------------------------------------------
@@ -268,11 +309,19 @@ class LoadProgress(Message, frozen=True):
 # --- to VerifierStats -------------------------------------------------------------------------------------------------
 
 
+class SequenceStarted(Message, frozen=True):
+    """Announce a request whose rules learn; answered, like each of its iterations, with ThresholdsPublished."""
+
+    request_id: str
+    stop_rule: str
+    accept: str
+
+
 class GetStatistics(Message, frozen=True):
     """Ask for the statistics gathered since the engine was opened."""
 
 
-DecoderMessage = Generate | Cancel | DraftRanking | ResidencyAnnounced | WarmDraft
+DecoderMessage = Generate | Cancel | DraftRanking | ResidencyAnnounced | ThresholdsPublished | WarmDraft
 PredictorMessage = SchedulingPoint
 CacheManagerMessage = (
     DraftRanking
@@ -288,4 +337,4 @@ CacheManagerMessage = (
     | GetResidency
 )
 LoaderMessage = LoadDraft | CancelLoad | ReleaseDraft
-VerifierStatsMessage = IterationReport | GetStatistics
+VerifierStatsMessage = SequenceStarted | IterationReport | GetStatistics

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from math import isfinite
+from typing import Literal
 
 import msgspec
 
@@ -89,6 +90,7 @@ class GenerationRequest(msgspec.Struct, frozen=True, kw_only=True):
     stop_rule: str
     accept: str
     lossless: bool  # what ``accept`` promises
+    thresholds: Literal["fixed", "sync", "async"] = "fixed"  # whether rules learn, and whether decoding waits for it
 
 
 def _is(value: object, *kinds: type) -> bool:

@@ -5,6 +5,7 @@ from typing import Literal
 import msgspec
 
 __all__ = [
+    "Departures",
     "DraftFigures",
     "FinishReason",
     "GenerationResult",
@@ -78,18 +79,29 @@ class SpeculativeMetrics(msgspec.Struct, frozen=True, kw_only=True):
     num_spec_tokens: int
 
 
+class Departures(msgspec.Struct, frozen=True, kw_only=True):
+    """Count the tokens at which a lossy rule kept the draft's choice and the target's own was another.
+
+    ``share`` is of all tokens that iterations emitted.
+    """
+
+    num_tokens: int = 0
+    share: float = 0.0
+
+
 class Metrics(msgspec.Struct, frozen=True, kw_only=True):
     """Group the metrics of one request."""
 
     speculative_decoding: SpeculativeMetrics
+    departures: Departures = Departures()
 
 
 class Share(msgspec.Struct, frozen=True, kw_only=True):
     """Split decode time into fractions that add up to 1 (or are all 0 if nothing was decoded).
 
     ``desired``: the preferred draft ran; ``fallback``: another resident draft ran; ``prediction``: decoding waited for
-    a ranking; ``waited``: it waited for a load; ``catch_up``: a draft's cache was brought up to date; ``target_only``:
-    no draft ran.
+    a ranking; ``waited``: it waited for a load, or for what was learned from the last iteration; ``catch_up``: a
+    draft's cache was brought up to date; ``target_only``: no draft ran.
     """
 
     desired: float = 0.0

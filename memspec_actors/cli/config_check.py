@@ -4,9 +4,10 @@ from pathlib import Path
 
 from memspec_actors.config import Config
 from memspec_actors.errors import ConfigError
+from memspec_actors.methods import choose, decoding_alone
 from memspec_actors.models.loadout import check_device, model_directory
 from memspec_actors.scheduling.policy import parse_policy
-from memspec_actors.speculation.accept import acceptance_rule
+from memspec_actors.speculation.rules import acceptance_rule
 from memspec_actors.speculation.stop import stop_rule
 
 __all__ = ["check_config"]
@@ -14,9 +15,11 @@ __all__ = ["check_config"]
 
 def check_config(config: Config) -> None:
     """Raise the first error that opening an engine with ``config`` would run into, short of reading weights."""
-    parse_policy(config.schedule.policy, [draft.name for draft in config.drafts])
-    stop_rule(config.speculation.stop)
-    acceptance_rule(config.speculation.accept, greedy=config.speculation.accept == "exact")
+    decoding_alone(config)
+    choice = choose(config)
+    parse_policy(choice.policy, [draft.name for draft in config.drafts])
+    stop_rule(choice.stop)
+    acceptance_rule(choice.accept, greedy=choice.accept == "exact")
     check_device(config.target.device)
     _check_model("[target] model", config.target.model)
     for draft in config.drafts:

@@ -43,8 +43,13 @@ recent_tokens = 64          # generated tokens that the predictor sees beside th
 prediction = "overlapped"   # "overlapped" with decoding, or "inline": decoding waits for it
 
 [speculation]
-stop = "fixed:5"            # when to stop drafting: after 5 tokens
-accept = "auto"             # "auto", "exact", "match" or "rejection"; "auto" is exact when greedy, else match
+stop = "fixed:5"            # when to stop drafting: "fixed:K", "entropy", "confidence", "heuristic", "adaedl", "gain"
+accept = "auto"             # "auto", "exact", "match" or "rejection"; "auto" is exact when greedy, else match;
+                            # lossy: "bayes", "fsd:THRESHOLD", "bild:THRESHOLD"
+# method = "adasd"          # both at once: "vanilla", "assistedgen", "gen-only", "verify-only", "adasd",
+                            # "adasd+assistedgen"; or "target", "draft:NAME": that model alone
+thresholds = "auto"         # rules that learn: "sync" waits for them, "async" never, "auto" where the text depends
+share_thresholds = false    # what they learn belongs to one text, or to all
 
 [predictor]
 path = "zoo"                # a directory with encoder and head, "zoo" for the embedded one, "none" for none

@@ -23,8 +23,14 @@ def run(
     ] = None,
     config: ConfigOption = None,
     policy: Annotated[str | None, typer.Option(help="How drafts are scheduled, e.g. memspec, target-only.")] = None,
-    stop: Annotated[str | None, typer.Option(help="When to stop drafting, e.g. fixed:5.")] = None,
-    accept: Annotated[str | None, typer.Option(help="What to accept: auto, exact, match, rejection.")] = None,
+    method: Annotated[
+        str | None,
+        typer.Option(help="A stop and an acceptance rule at once: vanilla, assistedgen, gen-only, adasd, ..."),
+    ] = None,
+    stop: Annotated[str | None, typer.Option(help="When to stop drafting: fixed:5, entropy, confidence, ...")] = None,
+    accept: Annotated[
+        str | None, typer.Option(help="What to accept: auto, exact, match, rejection; lossy: bayes, ...")
+    ] = None,
     max_new_tokens: Annotated[int, typer.Option(help="Generate at most so many tokens.")] = 256,
     temperature: Annotated[float, typer.Option(help="0 is greedy.")] = 0.0,
     top_k: Annotated[int, typer.Option(help="Keep the k likeliest tokens; 0 is off.")] = 0,
@@ -42,7 +48,7 @@ def run(
 ) -> None:
     """Generate text for one prompt and stream it."""
     sampling = _sampling(temperature, top_k, top_p, min_p, seed, tuple(stop_string or ()))
-    chosen = _with_overrides(load_config(config), policy, stop, accept, events)
+    chosen = _with_overrides(load_config(config), policy, method, stop, accept, events)
     text = _read_prompt(prompt)
 
     from memspec_actors.cli.generation import generate
@@ -75,16 +81,19 @@ def _sampling(
 
 
 def _with_overrides(
-    config: "Config", policy: str | None, stop: str | None, accept: str | None, events: Path | None
+    config: "Config", policy: str | None, method: str | None, stop: str | None, accept: str | None, events: Path | None
 ) -> "Config":
     from msgspec.structs import replace
 
-    if policy is not None:
-        config = replace(config, schedule=replace(config.schedule, policy=policy))
-    if stop is not None:
-        config = replace(config, speculation=replace(config.speculation, stop=stop))
-    if accept is not None:
-        config = replace(config, speculation=replace(config.speculation, accept=accept))
+    from memspec_actors.methods import choose
+
+    speculation = config.speculation
+    if method is not None:
+        speculation = replace(speculation, method=method, stop="fixed:5", accept="auto")
+    choice = choose(replace(config, speculation=speculation), policy=policy, stop=stop, accept=accept)
+    if choice.draft_alone is None:  # else the method stays: it says which model runs
+        speculation = replace(speculation, method=None, stop=choice.stop, accept=choice.accept)
+    config = replace(config, schedule=replace(config.schedule, policy=choice.policy), speculation=speculation)
     if events is not None:
         config = replace(config, events=replace(config.events, path=str(events)))
     return config

@@ -13,13 +13,14 @@ from torch import Tensor
 
 from memspec_actors.errors import InvalidLogits
 from memspec_actors.models.runner import Cache, Runner
-from memspec_actors.protocols.messages import ResidentDraft
+from memspec_actors.protocols.messages import ResidentDraft, ThresholdsPublished
 from memspec_actors.protocols.requests import GenerationRequest
 from memspec_actors.protocols.results import TokenLogprob
 from memspec_actors.speculation.accept import AcceptanceRule, Draw, Proposal, propose
 from memspec_actors.speculation.adjustment import LogitAdjustment
 from memspec_actors.speculation.commit import Commit, CommitState, max_draft_tokens
 from memspec_actors.speculation.logprobs import token_logprobs
+from memspec_actors.speculation.lossy import Bayes
 from memspec_actors.speculation.sampling import PositionNoise
 from memspec_actors.speculation.stop import StopRule
 
@@ -44,6 +45,9 @@ class StepOutcome:
     commit: Commit
     drafted: int = 0
     accepted: int = 0
+    departures: int = 0
+    signals: tuple[float, ...] = ()  # of each drafted token
+    distances: tuple[float, ...] = ()  # of each token that was judged and survived the cut, and of the rejected one
     catch_up_tokens: int = 0
     catch_up_us: float = 0.0
     draft_us: float = 0.0
@@ -107,7 +111,7 @@ class DecodeSession:
             return self._target_step()
         catch_up_tokens, catch_up_us = self._catch_up(bound)
         started = perf_counter_ns()
-        proposal = self._draft(bound, length)
+        proposal, signals = self._draft(bound, length)
         drafted_at = perf_counter_ns()
         drafted = proposal.ids
         logits = self.target.forward([self.tokens[-1], *drafted], self._target_cache)[:, : self.num_ids]
@@ -121,12 +125,22 @@ class DecodeSession:
             commit=commit,
             drafted=len(drafted),
             accepted=commit.accepted(verdict.num_accepted),
+            departures=sum(i < len(commit.ids) for i in verdict.departures),
+            signals=signals,
+            distances=verdict.distances[: len(commit.ids)],
             catch_up_tokens=catch_up_tokens,
             catch_up_us=catch_up_us,
             draft_us=(drafted_at - started) / 1e3,
             verify_us=_us_since(drafted_at),
             logprobs=self._logprobs(logits, commit),
         )
+
+    def adapt(self, thresholds: ThresholdsPublished) -> None:
+        """Go on with what verified tokens have taught; not while `step` runs."""
+        if thresholds.stop_threshold is not None:
+            self.stop_rule.adapt(thresholds.stop_threshold, thresholds.calibration)
+        if isinstance(self.accept, Bayes):
+            self.accept.odds = thresholds.odds
 
     @torch.inference_mode()
     def warm(self, bound: BoundDraft) -> int:
@@ -185,23 +199,36 @@ class DecodeSession:
         bound.runner.forward(missing, self._cache(bound), last_only=True)
         return len(missing), _us_since(started)
 
-    def _draft(self, bound: BoundDraft, length: int) -> Proposal:
-        cache = self._cache(bound)
+    def _draft(self, bound: BoundDraft, length: int) -> tuple[Proposal, tuple[float, ...]]:
+        """Draft up to ``length`` tokens; return them with the stop rule's signal of each."""
+        cache, rule = self._cache(bound), self.stop_rule
         feed = self.tokens[cache.length :]
         draws: list[Draw] = []
+        signals: list[float] = []
         while len(draws) < length:
             logits = bound.runner.forward(feed, cache, last_only=True)[-1:, : bound.num_common]
             logits = self._adjusted(logits, [draw.id for draw in draws])[-1]
             position = len(self.tokens) + len(draws)
             try:
-                draw = propose(logits, self.request.sampling, self._noise, position, self.accept, self.num_ids)
+                draw = propose(
+                    logits,
+                    self.request.sampling,
+                    self._noise,
+                    position,
+                    self.accept,
+                    self.num_ids,
+                    keep_probs=rule.reads_probs,
+                )
             except InvalidLogits:  # a draft that went wrong costs its own tokens, not the request
                 break
             draws.append(draw)
             feed = [draw.id]
-            if not self.stop_rule.keep_drafting(len(draws), draw.id, logits):
+            signals.append(rule.signal(draw) if rule.reads_probs else 0.0)
+            if not rule.keep_drafting(len(draws), signals[-1]):
                 break
-        return Proposal.of(draws)
+        if not self.accept.needs_draft_probs:
+            return Proposal(tuple(draw.id for draw in draws)), tuple(signals)
+        return Proposal.of(draws, bound.num_common), tuple(signals)
 
     def _adjusted(self, logits: Tensor, drafted: Sequence[int]) -> Tensor:
         """Return what is drawn from: logits (T, V) after the committed text and ``drafted``, adjusted if asked for."""

@@ -2,14 +2,13 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from difflib import get_close_matches
 from typing import NamedTuple, Protocol
 
 import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
-from memspec_actors.errors import ConfigError, InvalidLogits, InvalidRequest
+from memspec_actors.errors import InvalidLogits
 from memspec_actors.protocols.requests import SamplingParams
 from memspec_actors.speculation.sampling import PositionNoise, Stream, choose, probabilities
 
@@ -21,13 +20,13 @@ __all__ = [
     "Proposal",
     "Rejection",
     "Verdict",
-    "acceptance_rule",
+    "argmax_of",
     "propose",
 ]
 
 
 class Draw(NamedTuple):
-    """One drafted token, and the (V,) distribution it was drawn from if the acceptance rule asks for it."""
+    """One drafted token, and the (V,) distribution it was drawn from if a rule asks for it."""
 
     id: int
     probs: Tensor | None
@@ -35,23 +34,33 @@ class Draw(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
-    """The k drafted tokens of one iteration; ``probs`` (k, V) None means each was certain (one-hot)."""
+    """The k drafted tokens of one iteration; ``probs`` (k, V) None means each was certain (one-hot).
+
+    The draft knows the first ``num_common`` ids of the target's (None: all).
+    """
 
     ids: tuple[int, ...]
     probs: Tensor | None = None
+    num_common: int | None = None
 
     @classmethod
-    def of(cls, draws: Sequence[Draw]) -> "Proposal":
+    def of(cls, draws: Sequence[Draw], num_common: int | None = None) -> "Proposal":
         """Gather what ``propose`` returned for consecutive positions."""
         rows = [draw.probs for draw in draws if draw.probs is not None]
-        return cls(tuple(draw.id for draw in draws), torch.stack(rows) if rows else None)
+        return cls(tuple(draw.id for draw in draws), torch.stack(rows) if rows else None, num_common)
 
 
 class Verdict(NamedTuple):
-    """How many proposed tokens stand, and the target's token after them: recovered, or the bonus if all stand."""
+    """How many proposed tokens stand, and the target's token after them: recovered, or the bonus if all stand.
+
+    ``distances`` are those of the tokens judged, the first rejected one included, from rules that measure them;
+    ``departures`` the positions among the accepted ones at which the target's own choice was another token.
+    """
 
     num_accepted: int
     next_id: int
+    distances: tuple[float, ...] = ()
+    departures: tuple[int, ...] = ()
 
 
 class AcceptanceRule(Protocol):
@@ -92,10 +101,7 @@ class Exact:
     def verify(
         self, proposal: Proposal, target_logits: Tensor, params: SamplingParams, noise: PositionNoise, position: int
     ) -> Verdict:
-        best, argmax = target_logits.max(dim=-1)  # NaN wins over every number
-        if not bool(best.isfinite().all()):
-            raise InvalidLogits(f"the target's largest logits are {best.tolist()}; check the checkpoint and its dtype")
-        own = argmax.tolist()
+        own = argmax_of(target_logits)
         num_accepted = _common_prefix(proposal.ids, own)
         return Verdict(num_accepted, own[num_accepted])
 
@@ -152,6 +158,15 @@ class Rejection:
         return choose(residual, noise.arrivals(position, p.shape[-1], Stream.RECOVER))
 
 
+def argmax_of(target_logits: Tensor) -> list[int]:
+    """Return the argmax of each row (T, V). Raises InvalidLogits if a row has none."""
+    best, argmax = target_logits.max(dim=-1)  # NaN wins over every number
+    if not bool(best.isfinite().all()):
+        raise InvalidLogits(f"the target's largest logits are {best.tolist()}; check the checkpoint and its dtype")
+    ids: list[int] = argmax.tolist()
+    return ids
+
+
 def propose(
     logits: Tensor,
     params: SamplingParams,
@@ -159,51 +174,24 @@ def propose(
     position: int,
     rule: AcceptanceRule,
     width: int | None = None,
+    *,
+    keep_probs: bool = False,
 ) -> Draw:
     """Draw the draft's token for ``position`` from its logits (V,); greedy costs one argmax.
 
     ``width`` is the target's number of ids: ids that the draft lacks get probability 0, so that both distributions
-    have one support and both models share the noise. Greedy does not look for NaN: whatever its argmax, verification
-    rejects it. Raises InvalidLogits when sampling from NaN.
+    have one support and both models share the noise. The distribution comes back with the token if ``rule`` needs it
+    or ``keep_probs`` says so; greedy it is the softmax of ``logits``, not widened. Greedy does not look for NaN:
+    whatever its argmax, verification rejects it. Raises InvalidLogits when sampling from NaN.
     """
+    keep_probs = keep_probs or rule.needs_draft_probs
     if params.greedy:
-        return Draw(int(logits.argmax()), None)
+        return Draw(int(logits.argmax()), torch.softmax(logits.float(), dim=-1) if keep_probs else None)
     if width is not None and width > logits.shape[-1]:
         logits = pad(logits, (0, width - logits.shape[-1]), value=float("-inf"))
     probs = probabilities(logits, params)
     token_id = choose(probs, noise.arrivals(position, probs.shape[-1]))
-    return Draw(token_id, probs if rule.needs_draft_probs else None)
-
-
-def acceptance_rule(name: str, *, greedy: bool) -> AcceptanceRule:
-    """Return a new rule for one request; ``auto`` is ``exact`` when greedy, else ``match``.
-
-    At temperature 0 ``match`` and ``rejection`` are ``exact``: their noise decides nothing. Raises ConfigError for an
-    unknown name and InvalidRequest for ``exact`` at a temperature above 0.
-    """
-    if name not in _RULES:
-        raise ConfigError(f"accept is {name!r}; known rules: {', '.join(_RULES)}{_nearest(name)}")
-    if greedy:
-        return Exact()
-    if name == "exact":
-        raise InvalidRequest(
-            "accept 'exact' needs temperature 0: it takes the target's argmax; use 'match' (same text under every "
-            "draft) or 'rejection' to sample"
-        )
-    return _RULES[name]()
-
-
-_RULES: dict[str, type[Match] | type[Rejection] | type[Exact]] = {
-    "auto": Match,
-    "exact": Exact,
-    "match": Match,
-    "rejection": Rejection,
-}
-
-
-def _nearest(name: str) -> str:
-    near = get_close_matches(name, _RULES, n=1)
-    return f"; did you mean {near[0]!r}?" if near else ""
+    return Draw(token_id, probs if keep_probs else None)
 
 
 def _draw(logits: Tensor, params: SamplingParams, noise: PositionNoise, position: int) -> int:

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from memspec_actors.protocols.events import ShareKind
 from memspec_actors.protocols.messages import IterationReport
-from memspec_actors.protocols.results import DraftFigures, Share, SpeculativeMetrics
+from memspec_actors.protocols.results import Departures, DraftFigures, Share, SpeculativeMetrics
 
 __all__ = ["SpeculationCounters", "share_kind"]
 
@@ -34,6 +34,8 @@ class SpeculationCounters:
         self._num_spec_steps = 0
         self._num_drafted = 0
         self._num_accepted = 0
+        self._num_emitted = 0
+        self._num_departures = 0
         self._histogram = [0] * num_spec_tokens
         self._drafts: dict[str, _DraftCounts] = {}
         self._time_us = {"desired": 0.0, "fallback": 0.0, "target_only": 0.0}
@@ -50,21 +52,26 @@ class SpeculationCounters:
         work_us: float,
         catch_up_us: float = 0.0,
         prediction_us: float = 0.0,
-        load_wait_us: float = 0.0,
+        wait_us: float = 0.0,
+        departures: int = 0,
     ) -> None:
         """Add one iteration.
 
         ``accepted`` and ``emitted`` count only tokens that survived the cut. ``work_us`` is drafting and verifying
-        without ``catch_up_us``; ``prediction_us`` and ``load_wait_us`` are time spent waiting for a ranking or a load.
+        without ``catch_up_us``; ``prediction_us`` is time spent waiting for a ranking and ``wait_us`` for anything
+        else. ``departures`` of the accepted tokens were not the target's own choice.
         """
         assert 0 <= accepted <= drafted, f"{accepted} of {drafted} drafted tokens accepted"
         # One token is the target's own, unless the text ended before it.
         assert accepted <= emitted <= accepted + 1, f"{emitted} tokens emitted, {accepted} of them accepted"
         assert draft is not None or drafted == 0, f"{drafted} tokens drafted by no draft"
+        assert departures <= accepted, f"{departures} departures among {accepted} accepted tokens"
+        self._num_emitted += emitted
+        self._num_departures += departures
         self._time_us[share] += work_us
         self._time_us["catch_up"] += catch_up_us
         self._time_us["prediction"] += prediction_us
-        self._time_us["waited"] += load_wait_us
+        self._time_us["waited"] += wait_us
         if drafted:
             self._add_step(drafted, accepted)
         if draft is not None:
@@ -82,7 +89,8 @@ class SpeculationCounters:
             work_us=report.draft_us + report.verify_us,
             catch_up_us=report.catch_up_us,
             prediction_us=report.waited_us if report.waited_for == "prediction" else 0.0,
-            load_wait_us=report.waited_us if report.waited_for == "load" else 0.0,
+            wait_us=report.waited_us if report.waited_for != "prediction" else 0.0,
+            departures=report.departures,
         )
 
     def metrics(self) -> SpeculativeMetrics:
@@ -97,6 +105,11 @@ class SpeculationCounters:
             num_draft_tokens=drafted,
             num_spec_tokens=len(self._histogram),
         )
+
+    def departures(self) -> Departures:
+        """Return how often a lossy rule kept a token that was not the target's own choice."""
+        num = self._num_departures
+        return Departures(num_tokens=num, share=num / self._num_emitted if num else 0.0)
 
     def share(self) -> Share:
         """Return the fractions of decode time; all 0 if no time passed."""

@@ -79,7 +79,7 @@ class RequestAccount:
                 total_tokens=prompt_tokens + len(token_ids),
             ),
             timing=timing,
-            metrics=Metrics(speculative_decoding=self.counters.metrics()),
+            metrics=Metrics(speculative_decoding=self.counters.metrics(), departures=self.counters.departures()),
             scheduling=self._scheduling(timing.decode_s),
         )
 

@@ -11,13 +11,13 @@ import msgspec
 import structlog
 
 from memspec_actors.errors import ConfigError
-from memspec_actors.protocols.events import Event, IntervalFinished, Iteration
+from memspec_actors.protocols.events import Event, IntervalFinished, Iteration, ThresholdsPublishedEvent
 from memspec_actors.telemetry.append_file import AppendFile
 
 __all__ = ["DEBUG_EVENTS", "Clock", "EventLog", "Listener", "system_clock"]
 
 #: What level "info" leaves out. Everything else is written per request or per scheduling point.
-DEBUG_EVENTS: frozenset[type[Event]] = frozenset({Iteration, IntervalFinished})
+DEBUG_EVENTS: frozenset[type[Event]] = frozenset({Iteration, IntervalFinished, ThresholdsPublishedEvent})
 
 #: Gives Unix time and the monotonic clock, both in seconds.
 Clock = Callable[[], tuple[float, float]]

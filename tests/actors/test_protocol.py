@@ -33,8 +33,8 @@ from memspec_actors.scheduling.policy import Policy, parse_policy
 from memspec_actors.scheduling.ranker_pool import new_ranker
 from memspec_actors.scheduling.rankers import Ranker, Ranking, RankingContext
 from memspec_actors.scheduling.residency import Residency
-from memspec_actors.speculation.accept import acceptance_rule
 from memspec_actors.speculation.commit import CommitState
+from memspec_actors.speculation.rules import acceptance_rule
 from memspec_actors.speculation.statistics import SpeculationCounters
 from memspec_actors.speculation.stop import stop_rule
 from memspec_actors.stream import MAX_OPEN_REQUESTS, Requests, TextStream

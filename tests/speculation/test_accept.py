@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from memspec_actors.errors import ConfigError, InvalidLogits, InvalidRequest
 from memspec_actors.protocols.requests import SamplingParams
-from memspec_actors.speculation.accept import Draw, Exact, Match, Proposal, Rejection, acceptance_rule, propose
+from memspec_actors.speculation.accept import Draw, Exact, Match, Proposal, Rejection, Verdict, propose
+from memspec_actors.speculation.rules import acceptance_rule
 from memspec_actors.speculation.sampling import PositionNoise, probabilities
 
 GREEDY = SamplingParams()
@@ -34,7 +35,7 @@ def test_exact_accepts_the_common_prefix_with_the_argmax(own: list[int], data: s
     num_accepted = 0
     while num_accepted < len(proposed) and proposed[num_accepted] == own[num_accepted]:
         num_accepted += 1
-    assert verdict == (num_accepted, own[num_accepted])
+    assert verdict == Verdict(num_accepted, own[num_accepted])
 
 
 def test_exact_refuses_a_target_that_returns_no_numbers() -> None:
