@@ -85,6 +85,7 @@ class RequestAccepted(Event, frozen=True, kw_only=True):
     stop_rule: str
     accept: str
     temperature: float
+    thresholds: Literal["fixed", "sync", "async"] = "fixed"  # whether its rules learn, and decoding waits for it
     seed: int
     lossless: bool
     task_digest: str | None = None  # of prompt, limits, sampling: the same target gives equal tasks equal tokens
@@ -200,6 +201,7 @@ class Iteration(Event, frozen=True, kw_only=True):
     gap_us: float  # from the end of the iteration before, or of the prompt's encoding, to the start of this one
     waited_us: float  # how long decoding stood still before it: only where a policy or a rule waits by definition
     waited_for: WaitedFor | None = None
+    departures: int = 0  # tokens accepted though the target's own choice was another
 
 
 class ThresholdsPublishedEvent(Event, frozen=True, kw_only=True):

@@ -23,8 +23,8 @@ from memspec_actors.scheduling.residency import Residency
 from memspec_actors.simulation.pace import TimedSession, new_workers
 from memspec_actors.simulation.profile import DeviceProfile
 from memspec_actors.simulation.traced import draft_runners, target_runner
-from memspec_actors.speculation.accept import acceptance_rule
 from memspec_actors.speculation.commit import CommitState
+from memspec_actors.speculation.rules import acceptance_rule
 from memspec_actors.speculation.stop import stop_rule
 from memspec_actors.stream import Requests, TextStream
 from memspec_actors.telemetry.event_log import EventLog

@@ -134,20 +134,20 @@ class Adaptations:
     def __init__(self, *, shared: bool = False) -> None:
         self._shared: dict[tuple[str, str], Adaptation] | None = {} if shared else None
         self._request_id: str | None = None
-        self._current: Adaptation | None = None
+        self.current: Adaptation | None = None
 
     def start(self, sequence: SequenceStarted) -> ThresholdsPublished:
         """Turn to a new sequence and return what holds for it."""
         rules = sequence.stop_rule, sequence.accept
         self._request_id = sequence.request_id
-        self._current = (
+        self.current = (
             Adaptation(*rules) if self._shared is None else self._shared.setdefault(rules, Adaptation(*rules))
         )
-        return self._current.thresholds(sequence.request_id, -1)
+        return self.current.thresholds(sequence.request_id, -1)
 
     def observe(self, report: IterationReport) -> ThresholdsPublished | None:
         """Learn from an iteration; None if it belongs to a sequence whose rules do not learn."""
-        if self._current is None or report.request_id != self._request_id:
+        if self.current is None or report.request_id != self._request_id:
             return None
-        self._current.observe(report)
-        return self._current.thresholds(report.request_id, report.iteration)
+        self.current.observe(report)
+        return self.current.thresholds(report.request_id, report.iteration)

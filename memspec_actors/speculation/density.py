@@ -61,6 +61,11 @@ class DensityEstimator:
         self._used += 1
         self._count, self._mean, self._square_sum = _moments(self._count, self._mean, self._square_sum, (sample,))
 
+    def samples(self) -> list[float]:
+        """Return the samples in the order in which they came; gathered ones come first, as points of the grid."""
+        samples: list[float] = self._points[: self._used].tolist()
+        return samples
+
     def snapshot(self) -> Density:
         """Return the density of all samples so far."""
         return Density(

@@ -89,6 +89,7 @@ class RequestRecorder:
                 stop_rule=request.stop_rule,
                 accept=request.accept,
                 temperature=request.sampling.temperature,
+                thresholds=request.thresholds,
                 seed=request.seed,
                 lossless=request.lossless,
                 task_digest=_task_digest(request),
@@ -144,4 +145,5 @@ def _iteration_event(
         gap_us=gap_us,
         waited_us=report.waited_us,
         waited_for=report.waited_for,
+        departures=report.departures,
     )

@@ -13,8 +13,8 @@ from memspec_actors.models.session import BoundDraft, DecodeSession, StepOutcome
 from memspec_actors.models.testing import ToyRunner
 from memspec_actors.protocols.messages import ResidentDraft
 from memspec_actors.protocols.requests import GenerationRequest, SamplingParams
-from memspec_actors.speculation.accept import acceptance_rule
 from memspec_actors.speculation.commit import CommitState
+from memspec_actors.speculation.rules import acceptance_rule
 from memspec_actors.speculation.stop import stop_rule
 
 PROMPT = (3, 1, 4, 1, 5)

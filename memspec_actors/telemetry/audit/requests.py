@@ -24,7 +24,8 @@ RESTART_DEADLINE_S = 15.0  # the longest back-off, and time for what the crashed
 class NeverWaits(Invariant):
     """Look at the waits that iterations tell; ``num_exempt`` counts those that the configuration asks for.
 
-    Inline prediction waits for its ranking and ``mab-sync`` for its ranking and its loads, by definition.
+    Inline prediction waits for its ranking, ``mab-sync`` for its ranking and its loads, and rules that learn in step
+    for their thresholds, by definition.
     """
 
     number = 4
@@ -36,15 +37,15 @@ class NeverWaits(Invariant):
 
     def begin(self, started: SystemStarted | None) -> None:
         super().begin(started)
-        self._policies: dict[str | None, str] = {}
+        self._accepted: dict[str | None, RequestAccepted] = {}
         self._is_up = False
 
     def see(self, event: Event) -> Iterator[Finding]:
         match event:
-            case RequestAccepted(request_id=request_id, policy=policy):
-                self._policies[request_id] = policy
+            case RequestAccepted(request_id=request_id):
+                self._accepted[request_id] = event
             case RequestFinished(request_id=request_id):
-                self._policies.pop(request_id, None)
+                self._accepted.pop(request_id, None)
             case ResidencyAnnouncedEvent(resident=resident):
                 self._is_up |= bool(resident)
             case Iteration() if self._is_up:
@@ -55,11 +56,12 @@ class NeverWaits(Invariant):
                 pass
 
     def _check(self, event: Iteration) -> Iterator[Finding]:
-        policy = self._policies.get(event.request_id)
-        if self.started is None or policy is None:
+        accepted = self._accepted.get(event.request_id)
+        if self.started is None or accepted is None:
             return  # how it was asked to decode was told before the log begins
         inline = self.started.prediction == "inline" and event.waited_for == "prediction"
-        if inline or policy.partition(":")[0] == "mab-sync":
+        in_step = accepted.thresholds == "sync" and event.waited_for == "thresholds"
+        if inline or in_step or accepted.policy.partition(":")[0] == "mab-sync":
             self.num_exempt += 1
         else:
             yield Finding(f"decoding waited {milliseconds(event.waited_us)} for a {event.waited_for}", (event,))

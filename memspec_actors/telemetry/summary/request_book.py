@@ -21,7 +21,8 @@ def add_iteration(counters: SpeculationCounters, event: Iteration) -> None:
         work_us=event.draft_us + event.verify_us,
         catch_up_us=event.catch_up_us,
         prediction_us=event.waited_us if event.waited_for == "prediction" else 0.0,
-        load_wait_us=event.waited_us if event.waited_for == "load" else 0.0,
+        wait_us=event.waited_us if event.waited_for != "prediction" else 0.0,
+        departures=event.departures,
     )
 
 
