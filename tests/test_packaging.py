@@ -53,6 +53,7 @@ def test_the_wheel_carries_every_module_and_the_embedded_models(wheel: list[str]
         "memspec_actors/py.typed",
         "memspec_actors/actors/decoder.py",
         "memspec_actors/protocols/messages.py",
+        "memspec_actors/daemon/dashboard/index.html",
     } <= names
     for model in ("target", "general", "code", "math", "law", "medical", "encoder"):
         assert f"memspec_actors/zoo/weights/{model}/model.safetensors" in names

@@ -15,7 +15,8 @@ from memspec_actors.protocols.http import ErrorReply
 
 __all__ = ["AccessControl", "check_exposure", "is_loopback"]
 
-OPEN_PATHS = frozenset({"/", "/dashboard.js", "/dashboard.css", "/health"})  # they tell nothing and change nothing
+OPEN_PATHS = ("/", "/health")  # these and the dashboard's files tell nothing and change nothing
+OPEN_FOLDER = "/dashboard/"
 LOCAL_NAMES = ("localhost", "127.0.0.1", "::1")
 
 
@@ -68,7 +69,10 @@ class AccessControl:
             return Refusal(403, f"the Host header is {host!r}, which is none of the daemon's names", code="host")
         if origin is not None and not self._is_own(origin, host):
             return Refusal(403, f"requests from pages of {origin!r} are not taken", code="origin")
-        if self._key is not None and scope["path"] not in OPEN_PATHS and not self._has_key(headers):
+        path = scope["path"]
+        if self._key is None or path in OPEN_PATHS or path.startswith(OPEN_FOLDER):
+            return None
+        if not self._has_key(headers):
             return Refusal(401, "give the daemon's key: Authorization: Bearer KEY", code="invalid_api_key")
         return None
 

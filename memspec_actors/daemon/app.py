@@ -5,9 +5,9 @@ from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
-from starlette.routing import Route
+from starlette.routing import Mount, Route
 
-from memspec_actors.daemon import completions, drafts, monitoring, status
+from memspec_actors.daemon import completions, dashboard, drafts, monitoring, status
 from memspec_actors.daemon.access import AccessControl
 from memspec_actors.daemon.refusals import respond_to_refusal, respond_to_unexpected
 from memspec_actors.daemon.service import Service
@@ -19,6 +19,8 @@ def create_app(service: Service) -> Starlette:
     """Return the ASGI application that serves ``service``."""
     app = Starlette(
         routes=[
+            Route("/", dashboard.page),
+            Mount("/dashboard", dashboard.files),
             Route("/health", status.health),
             Route("/v1/models", status.models),
             Route("/v1/models/{name}", status.model),

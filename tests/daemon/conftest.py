@@ -2,11 +2,13 @@
 
 import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 
 import openai
 import pytest
+
+StartDaemon = Callable[..., AbstractContextManager[tuple[str, subprocess.Popen[str]]]]
 
 
 @contextmanager
@@ -23,6 +25,12 @@ def running_daemon(*options: str) -> Iterator[tuple[str, subprocess.Popen[str]]]
             yield told.split(" on ")[1].split(",")[0], process
         finally:
             process.kill()
+
+
+@pytest.fixture(scope="session")
+def start_daemon() -> StartDaemon:
+    """Give the function that runs a daemon of one's own, with more options."""
+    return running_daemon
 
 
 @pytest.fixture(scope="session")
