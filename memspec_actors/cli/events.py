@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from memspec_actors.cli.output import JsonOption, print_json
+from memspec_actors.cli.output import JsonOption, print_json, write_file
 
 __all__ = ["app"]
 
@@ -15,6 +15,9 @@ app = typer.Typer(help="Inspect event logs.", rich_markup_mode=None)
 LogArgument = Annotated[
     Path, typer.Argument(metavar="LOG", help="An event log, plain, .gz or .zst; rotated files are read too.")
 ]
+
+
+OutOption = Annotated[Path, typer.Option("--out", "-o", metavar="FILE", help="The file to write.")]
 
 
 class By(StrEnum):
@@ -58,6 +61,56 @@ def audit(log: LogArgument, json: JsonOption = False) -> None:
         print_audit(found)
     if found.violations:
         raise typer.Exit(1)
+
+
+@app.command("compare")
+def compare(
+    a: Annotated[Path, typer.Argument(metavar="A", help="The event log to compare with.")],
+    b: Annotated[Path, typer.Argument(metavar="B", help="The event log to compare.")],
+    json: JsonOption = False,
+) -> None:
+    """Put two runs side by side: what changed, and where the time went."""
+    from memspec_actors.telemetry.compare import compare as compare_summaries
+    from memspec_actors.telemetry.reader import EventReader
+    from memspec_actors.telemetry.summary import summarize
+
+    found = compare_summaries(*(summarize(EventReader(log, must_hold_records=True)) for log in (a, b)))
+    if json:
+        print_json(found)
+    else:
+        from memspec_actors.cli.events_compare import print_comparison
+
+        print_comparison(found, a.name, b.name)
+
+
+@app.command("timeline")
+def timeline(log: LogArgument, out: OutOption) -> None:
+    """Draw what happened when: a page to zoom in (.html), or a picture (.svg, .png)."""
+    from memspec_actors.errors import UsageError
+    from memspec_actors.telemetry.reader import EventReader
+    from memspec_actors.telemetry.story import tell_story
+    from memspec_actors.telemetry.timeline import timeline_page, timeline_picture
+
+    kind = out.suffix.lower()
+    if kind not in (".html", ".svg", ".png"):
+        raise UsageError(f"{out} must end in .html, .svg or .png")
+    story = tell_story(EventReader(log, must_hold_records=True))
+    if kind == ".html":
+        write_file(out, timeline_page(story).encode())
+    else:
+        write_file(out, timeline_picture(story, "svg" if kind == ".svg" else "png"))
+
+
+@app.command("trace")
+def trace(log: LogArgument, out: OutOption) -> None:
+    """Write a trace that Perfetto (ui.perfetto.dev) and chrome://tracing open."""
+    import msgspec
+
+    from memspec_actors.telemetry.reader import EventReader
+    from memspec_actors.telemetry.story import tell_story
+    from memspec_actors.telemetry.trace import chrome_trace
+
+    write_file(out, msgspec.json.encode(chrome_trace(tell_story(EventReader(log, must_hold_records=True)))))
 
 
 @app.command("schema")

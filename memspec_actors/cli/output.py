@@ -3,14 +3,26 @@
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from memspec_actors.errors import UsageError
+
 if TYPE_CHECKING:
     from rich.console import Console
 
-__all__ = ["JsonOption", "Progress", "circumstances", "print_json", "progress_bars", "spinner", "wide_console"]
+__all__ = [
+    "JsonOption",
+    "Progress",
+    "circumstances",
+    "print_json",
+    "progress_bars",
+    "spinner",
+    "wide_console",
+    "write_file",
+]
 
 #: Hears (what is being done, how much is done, how much there is).
 Progress = Callable[[str, int, int], None]
@@ -31,6 +43,14 @@ def circumstances(threads: int, dtype: str) -> dict[str, Any]:
 
     versions = {name: version(name) for name in ("memspec-actors", "torch")}
     return {"versions": versions, "threads": threads, "dtype": dtype, "emulated": []}
+
+
+def write_file(path: Path, content: bytes) -> None:
+    """Write a file that a command was asked for. Raises UsageError, naming it, if that cannot be done."""
+    try:
+        path.write_bytes(content)
+    except OSError as error:
+        raise UsageError(f"{path} cannot be written: {error.strerror}") from error
 
 
 def wide_console() -> "Console":

@@ -144,3 +144,35 @@ def test_file_that_is_no_log_is_named(
     assert output.out == ""
     assert "notes.txt" in output.err
     assert output.err.count("\n") == 1
+
+
+@pytest.mark.parametrize("name", ["out.html", "out.svg", "out.PNG"])
+def test_timeline_is_written_as_its_name_says(log: Path, tmp_path: Path, name: str) -> None:
+    assert main(["events", "timeline", str(log), "-o", str(tmp_path / name)]) == 0
+    starts = {".html": b"<!doctype html>", ".svg": b"<?xml", ".png": b"\x89PNG"}
+    assert (tmp_path / name).read_bytes().startswith(starts[Path(name).suffix.lower()])
+
+
+def test_trace_is_json(log: Path, tmp_path: Path) -> None:
+    assert main(["events", "trace", str(log), "-o", str(tmp_path / "trace.json")]) == 0
+    rows = json.loads((tmp_path / "trace.json").read_bytes())["traceEvents"]
+    assert {row["name"] for row in rows if row["ph"] == "s"} == {"ranking", "load", "announcement"}
+
+
+@pytest.mark.parametrize(("command", "name"), [("timeline", "out.pdf"), ("timeline", "no/o.html"), ("trace", "no/o")])
+def test_file_that_cannot_be_written_is_named(
+    log: Path, tmp_path: Path, command: str, name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["events", command, str(log), "-o", str(tmp_path / name)]) == 2
+    assert name in capsys.readouterr().err
+
+
+def test_comparison_shows_what_changed(log: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    longer = write(tmp_path / "longer.jsonl", [*good_records(), iteration(2)])
+    assert main(["events", "compare", str(log), str(longer), "--json"]) == 0
+    figures = {change["name"]: change for change in json.loads(capsys.readouterr().out)["figures"]}
+    assert (figures["tokens"]["a"], figures["tokens"]["b"]) == (9, 13)
+    assert main(["events", "compare", str(log), str(longer)]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].split() == ["log.jsonl", "longer.jsonl", "b", "/", "a"]
+    assert "tokens 9 13 1.44" in [" ".join(line.split()) for line in lines]
