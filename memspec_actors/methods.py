@@ -21,7 +21,7 @@ class Rules(NamedTuple):
     accept: str
 
 
-#: The systems of AdaSD's tables that draft; ``rejection`` is speculative sampling, and exact when greedy.
+#: The systems of AdaSD's tables that draft, and two more; ``rejection`` is speculative sampling, exact when greedy.
 METHODS = {
     "vanilla": Rules("fixed:5", "rejection"),
     "assistedgen": Rules("confidence", "rejection"),
@@ -29,6 +29,9 @@ METHODS = {
     "verify-only": Rules("fixed:5", "bayes"),
     "adasd": Rules("entropy", "bayes"),
     "adasd+assistedgen": Rules("confidence", "bayes"),
+    # The same two with the stop rule that weighs what a token promises against what it costs.
+    "gain-only": Rules("gain", "rejection"),
+    "adasd+gain": Rules("gain", "bayes"),
 }
 
 

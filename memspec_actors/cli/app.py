@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from memspec_actors.cli import config, doctor, events, predictor, run, serve, zoo
+from memspec_actors.cli import bench, config, doctor, events, predictor, run, serve, zoo
 
 __all__ = ["DEBUG_VARIABLE", "app"]
 
@@ -19,6 +19,7 @@ app.add_typer(config.app, name="config")
 app.add_typer(zoo.app, name="zoo")
 app.add_typer(predictor.app, name="predictor")
 app.add_typer(events.app, name="events")
+app.add_typer(bench.app, name="bench")
 
 
 def _show_version(wanted: bool) -> None:

@@ -1,0 +1,39 @@
+"""Draw a comparison: speed-ups by data set and method."""
+
+from pathlib import Path
+
+from memspec_actors.bench.adasd import BASE, AdaSDReport
+from memspec_actors.errors import ConfigError
+
+__all__ = ["check_plotting", "draw"]
+
+
+def check_plotting() -> None:
+    """Raise ConfigError if matplotlib is not there."""
+    try:
+        import matplotlib  # noqa: F401
+    except ImportError as error:
+        raise ConfigError("figures need matplotlib; install memspec-actors[plots]") from error
+
+
+def draw(report: AdaSDReport, path: Path) -> None:
+    """Write a bar chart of speed-ups over vanilla to ``path``; its ending tells the format."""
+    from matplotlib.figure import Figure
+
+    cells = list(dict.fromkeys((row.dataset, row.policy) for row in report.rows))
+    methods = [method for method in report.geomean if method != BASE]
+    speedups = {(row.dataset, row.policy, row.method): row.speedup for row in report.rows}
+    figure = Figure(figsize=(2.0 + 1.4 * len(cells), 4.0), layout="constrained")
+    axes = figure.add_subplot()
+    width = 0.8 / len(methods)
+    for number, method in enumerate(methods):
+        places = [index + (number + 0.5) * width - 0.4 for index in range(len(cells))]
+        axes.bar(places, [speedups[*cell, method] for cell in cells], width, label=method)
+    axes.axhline(1.0, color="black", linewidth=0.8)
+    axes.set_xticks(range(len(cells)), [f"{dataset}\n{policy}" for dataset, policy in cells], fontsize=8)
+    axes.set_ylabel("speed-up over vanilla")
+    axes.legend(fontsize=7, ncols=3)
+    try:
+        figure.savefig(path)
+    except (OSError, ValueError) as error:
+        raise ConfigError(f"the figure {path} cannot be written: {error}") from error

@@ -1,0 +1,85 @@
+"""AdaSD through the whole engine, on the embedded models."""
+
+import logging
+import random
+from pathlib import Path
+
+import pytest
+
+from memspec_actors import Config, MemSpec, SamplingParams
+from memspec_actors.config import EventsConfig, SpeculationConfig
+from memspec_actors.protocols import events
+from memspec_actors.telemetry.audit import audit
+from memspec_actors.telemetry.reader import EventReader, read_events
+from memspec_actors.zoo.world import sample_request
+
+pytestmark = pytest.mark.anyio
+
+PROMPT = sample_request(random.Random("eval:adasd"), ("general", "law"), split="eval").prompt_text
+TOKENS = 60
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+async def test_lossless_methods_give_the_targets_text_and_lossy_ones_say_what_they_are(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Behaviour 7 under every stop rule; a lossy text would pass for the target's own."""
+    path = tmp_path / "events.jsonl"
+    async with MemSpec.open(Config(events=EventsConfig(path=str(path)))) as engine:
+        reference = await engine.generate(PROMPT, max_new_tokens=TOKENS, method="target")
+        for options in (
+            {"method": "vanilla"}, {"method": "gen-only"}, {"method": "assistedgen"}, {"stop": "heuristic"},
+            {"stop": "adaedl"}, {"stop": "gain"}, {"method": "gen-only", "policy": "static:general"},
+        ):  # fmt: skip
+            result = await engine.generate(PROMPT, max_new_tokens=TOKENS, **options)
+            assert result.token_ids == reference.token_ids, options
+            assert result.lossless and result.metrics.departures.num_tokens == 0
+        assert not caplog.records
+        lossy = [
+            await engine.generate(PROMPT, max_new_tokens=TOKENS, method="adasd", policy="static:general")
+            for _ in range(2)
+        ]
+        assert lossy[0].token_ids == lossy[1].token_ids, "what is learned is applied where it says: the text is fixed"
+        assert not lossy[0].lossless
+        assert [record.levelno for record in caplog.records] == [logging.WARNING], "noted once"
+        assert "accept 'bayes' is lossy" in caplog.text
+
+    records = list(read_events(path))
+    ids = [record.request_id for record in records if isinstance(record, events.RequestAccepted)]
+    published = [record for record in records if isinstance(record, events.ThresholdsPublishedEvent)]
+    iterations = [record for record in records if isinstance(record, events.Iteration)]
+    last = ids[-1]
+    assert [each.iteration for each in published if each.request_id == last] == [
+        -1,
+        *(each.iteration for each in iterations if each.request_id == last),
+    ]
+    waits = [each for each in iterations if each.waited_for == "thresholds"]
+    assert {each.request_id for each in waits} <= set(ids[-2:]), "lossless greedy text needs no wait"
+    departures = sum(each.departures for each in iterations if each.request_id == last)
+    assert departures == lossy[1].metrics.departures.num_tokens
+    assert audit(EventReader(path)).violations == ()
+
+
+async def test_sampled_text_under_a_lossy_rule_is_a_function_of_seed_and_drafts() -> None:
+    """Behaviours 11 and 25: what one text taught would leak into another, or the speed of an actor decide."""
+    sampling = SamplingParams(temperature=1.0, seed=3)
+    async with MemSpec.open(Config(speculation=SpeculationConfig(method="adasd"))) as engine:
+        texts = []
+        await engine.generate(PROMPT, max_new_tokens=20, policy="static:law")
+        await engine.generate(PROMPT, max_new_tokens=20, policy="static:general")  # both are resident from now on
+        for _ in range(2):
+            result = await engine.generate(PROMPT, max_new_tokens=TOKENS, sampling=sampling, policy="static:general")
+            texts.append(result.token_ids)
+            await engine.generate(PROMPT, max_new_tokens=20, policy="static:law")
+    assert texts[0] == texts[1]
+
+
+async def test_a_draft_alone_decodes_its_own_text_and_says_so() -> None:
+    async with MemSpec.open(Config(speculation=SpeculationConfig(method="draft:law"))) as engine:
+        result = await engine.generate(PROMPT, max_new_tokens=20)
+    assert not result.lossless
+    assert result.scheduling.policy == "target-only" and result.scheduling.drafts == {}
