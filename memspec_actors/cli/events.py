@@ -113,6 +113,25 @@ def trace(log: LogArgument, out: OutOption) -> None:
     write_file(out, msgspec.json.encode(chrome_trace(tell_story(EventReader(log, must_hold_records=True)))))
 
 
+@app.command("tail")
+def tail(
+    log: Annotated[str, typer.Argument(metavar="LOG|URL", help="An event log, or the address of a daemon.")],
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on with what is written from now on.")] = False,
+    number: Annotated[int, typer.Option("--number", "-n", min=0, help="Begin with so many of the last records.")] = 20,
+    event: Annotated[list[str] | None, typer.Option(metavar="NAME", help="Only these events; repeat.")] = None,
+    actor: Annotated[list[str] | None, typer.Option(metavar="NAME", help="Only these actors; repeat.")] = None,
+    request: Annotated[str, typer.Option(metavar="ID", help="Only this request; the first letters do.")] = "",
+    api_key: Annotated[str | None, typer.Option(envvar="MEMSPEC_API_KEY", help="What the daemon asks for.")] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print the records as they are, one a line.")] = False,
+) -> None:
+    """Show the last records, one line each, and follow the log through rotation or over HTTP."""
+    from memspec_actors.cli.events_tail import Choice
+    from memspec_actors.cli.events_tail import tail as show
+
+    choice = Choice(events=tuple(event or ()), actors=tuple(actor or ()), request=request)
+    show(log, choice, number=number, follow=follow, json=json, api_key=api_key)
+
+
 @app.command("schema")
 def schema() -> None:
     """Print the JSON Schema of every record."""

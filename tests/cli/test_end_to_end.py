@@ -9,7 +9,7 @@ import pytest
 from memspec_actors.cli import main
 from memspec_actors.protocols.events import Iteration, RequestFinished, SystemStopped
 from memspec_actors.protocols.results import GenerationResult
-from memspec_actors.telemetry import read_events
+from memspec_actors.telemetry import read
 
 CONFIG = """
 target.model = "target"
@@ -73,7 +73,7 @@ def test_same_seed_gives_the_same_sample(built: Path, capsys: pytest.CaptureFixt
 def test_log_tells_the_same_story_as_the_result(built: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Figures that the log does not give again could not be checked by anybody."""
     result = generate(built, capsys)
-    reader = read_events(built / "events.jsonl")
+    reader = read(built / "events.jsonl")
     events = list(reader)
     iterations = [event for event in events if isinstance(event, Iteration)]
     figures = result.metrics.speculative_decoding

@@ -7,6 +7,7 @@ import jsonschema_rs
 import pytest
 
 from memspec_actors.cli import main
+from memspec_actors.cli.events_tail import Choice, tail
 from memspec_actors.protocols import events
 from memspec_actors.protocols.events import Event
 from memspec_actors.protocols.messages import ResidentDraft
@@ -176,3 +177,46 @@ def test_comparison_shows_what_changed(log: Path, tmp_path: Path, capsys: pytest
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].split() == ["log.jsonl", "longer.jsonl", "b", "/", "a"]
     assert "tokens 9 13 1.44" in [" ".join(line.split()) for line in lines]
+
+
+def test_tail_shows_the_last_records_of_those_wanted(log: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["events", "tail", str(log), "-n", "2"]) == 0
+    first, second = capsys.readouterr().out.splitlines()
+    assert "iteration" in first and "0: code#1, 3 of 4 accepted" in first
+    assert "1: code#1" in second
+    options = ["--actor", "decoder", "--request", "r", "--event", "draft_activated", "--event", "request_accepted"]
+    assert main(["events", "tail", str(log), *options, "--json"]) == 0
+    records = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [record["seq"] for record in records] == [2, 8]
+
+
+def test_tail_follows_what_is_written(log: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Filters hold for what comes later too."""
+    batches: list[list[Event]] = [[iteration(2), good_records()[3]], [], [iteration(3)]]
+
+    def wait() -> None:
+        if not batches:
+            raise KeyboardInterrupt
+        later = EventLog.open(log)
+        for record in batches.pop(0):
+            later.write(record)
+        later.close()
+
+    with pytest.raises(KeyboardInterrupt):
+        tail(str(log), Choice(events=["iteration"]), number=1, follow=True, json=False, wait=wait)
+    numbers = [line.split("r1")[1].split(":")[0].strip() for line in capsys.readouterr().out.splitlines()]
+    assert numbers == ["1", "2", "3"]
+
+
+def test_tail_keeps_what_it_does_not_know(log: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with log.open("a") as file:
+        file.write('torn\n{"event":"draft_dreamt","seq":12,"actor":"dreamer","of":"sheep"}\n')
+    assert main(["events", "tail", str(log), "-n", "1"]) == 0
+    (line,) = capsys.readouterr().out.splitlines()
+    assert line.split() == ["??:??:??.???", "dreamer", "draft_dreamt", "of=sheep"]
+
+
+def test_event_that_does_not_exist_is_refused(log: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A typo would show nothing, for ever."""
+    assert main(["events", "tail", str(log), "--event", "draft_evictd"]) == 2
+    assert "did you mean 'draft_evicted'?" in capsys.readouterr().err

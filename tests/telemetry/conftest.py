@@ -17,7 +17,7 @@ from memspec_actors.protocols.feedback import Feedback
 from memspec_actors.protocols.results import GenerationResult
 from memspec_actors.scheduling.rankers import Ranker, Ranking, RankingContext
 from memspec_actors.scheduling.residency import ResidencyCounts
-from memspec_actors.telemetry import read_events
+from memspec_actors.telemetry import read
 from memspec_actors.zoo.world import sample_request
 
 POLICIES = ("memspec", "general-static", "target-only", "static:law", "mab-sync:c=1", "mab-async")
@@ -36,7 +36,7 @@ class RealRun:
 
     @property
     def records(self) -> list[Event]:
-        return [event for event in read_events(self.path) if isinstance(event, Event)]
+        return [event for event in read(self.path) if isinstance(event, Event)]
 
 
 class FragileRanker:

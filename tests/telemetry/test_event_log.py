@@ -23,7 +23,7 @@ from memspec_actors.protocols.events import (
     SystemStopped,
 )
 from memspec_actors.protocols.messages import ResidentDraft
-from memspec_actors.telemetry import EventLog, read_events
+from memspec_actors.telemetry import EventLog, read
 
 Lines = list[dict[str, object]]
 
@@ -347,6 +347,6 @@ def test_draft_that_was_never_tried_has_a_score_that_can_be_read(tmp_path: Path)
         )
     )  # fmt: skip
     log.close()
-    (record,) = read_events(tmp_path / "log")
+    (record,) = read(tmp_path / "log")
     assert isinstance(record, PredictionMade)
     assert record.scores == (None, 0.5)

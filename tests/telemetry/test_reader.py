@@ -12,7 +12,7 @@ from memspec_actors.errors import UsageError
 from memspec_actors.protocols import events
 from memspec_actors.protocols.events import Event, RankingApplied, SystemStopped
 from memspec_actors.protocols.messages import ResidentDraft
-from memspec_actors.telemetry import EventLog, EventReader, UnknownEvent, read_events, to_records
+from memspec_actors.telemetry import EventLog, EventReader, UnknownEvent, read, to_records
 
 
 def write(path: Path, *written: Event) -> None:
@@ -29,7 +29,7 @@ def ranking(interval: int) -> RankingApplied:
 def test_what_was_written_is_read(tmp_path: Path) -> None:
     stopped = SystemStopped(actor="engine", reason="closed", records=1)
     write(tmp_path / "log", ranking(1), stopped)
-    reader = read_events(tmp_path / "log")
+    reader = read(tmp_path / "log")
     replace = msgspec.structs.replace
     assert list(reader) == [
         replace(ranking(1), seq=1, ts=1.0, mono=2.0),
@@ -52,7 +52,7 @@ def test_torn_record_is_counted_and_skipped(tmp_path: Path, cut: int) -> None:
     write(path, ranking(1), ranking(2))
     path.write_bytes(path.read_bytes()[: -1 - cut])
     write(path, ranking(3))
-    reader = read_events(path)
+    reader = read(path)
     assert [event.interval for event in reader if isinstance(event, RankingApplied)] == [1, 3]
     assert (reader.skipped, reader.unknown) == (1, 0)
 
@@ -67,7 +67,7 @@ def test_foreign_lines_are_counted_and_skipped(tmp_path: Path) -> None:
             + b"\n"
         )
     write(path, ranking(2))
-    reader = read_events(path)
+    reader = read(path)
     assert [event.interval for event in reader if isinstance(event, RankingApplied)] == [1, 2]
     assert (reader.skipped, reader.unknown) == (8, 0)
 
@@ -80,7 +80,7 @@ def test_newer_records_are_kept_as_they_are(tmp_path: Path) -> None:
         b'{"event":"ranking_applied","seq":2,"actor":"decoder","order":["a"],"mood":"good"}\n'
         b'{"event":"ranking_applied","seq":3,"actor":"decoder","order":"changed its type"}\n'
     )
-    reader = read_events(path)
+    reader = read(path)
     assert list(reader) == [
         UnknownEvent(name="draft_dreamt", seq=1, fields={"event": "draft_dreamt", "seq": 1, "of": "sheep"}),
         RankingApplied(seq=2, actor="decoder", order=("a",)),
@@ -100,7 +100,7 @@ def test_rotated_files_are_read_oldest_first(tmp_path: Path) -> None:
         log.write(ranking(interval))
     log.close()
     (tmp_path / "log[1].jsonl.bak").write_bytes(b"no part of the log\n")
-    reader = read_events(tmp_path / "log[1].jsonl")
+    reader = read(tmp_path / "log[1].jsonl")
     places = [(event.interval, reader.file.name, reader.line) for event in reader if isinstance(event, RankingApplied)]
     assert [interval for interval, _, _ in places] == list(range(12))
     assert (places[0][1], places[-1][1]) == ("log[1].jsonl.11", "log[1].jsonl")
@@ -114,13 +114,13 @@ def test_place_of_a_record_is_known(tmp_path: Path) -> None:
     with path.open("ab") as file:
         file.write(b"torn")
     write(path, ranking(2))
-    reader = read_events(path)
+    reader = read(path)
     assert [reader.line for _ in reader] == [1, 3]
 
 
 def test_missing_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=str(tmp_path / "log")):
-        list(read_events(tmp_path / "log"))
+        list(read(tmp_path / "log"))
 
 
 def compressed_log(path: Path, compress: Callable[[bytes], bytes]) -> Path:
@@ -135,7 +135,7 @@ def compressed_log(path: Path, compress: Callable[[bytes], bytes]) -> Path:
 )
 def test_compressed_log_is_read(tmp_path: Path, name: str, compress: Callable[[bytes], bytes]) -> None:
     """Logs are kept compressed; nobody unpacks them first."""
-    reader = read_events(compressed_log(tmp_path / name, compress))
+    reader = read(compressed_log(tmp_path / name, compress))
     assert [event.interval for event in reader if isinstance(event, RankingApplied)] == list(range(50))
     assert reader.skipped == 0
 
@@ -148,7 +148,7 @@ def test_compressed_log_that_was_cut_off_gives_what_it_has(
 ) -> None:
     path = compressed_log(tmp_path / name, compress)
     path.write_bytes(path.read_bytes()[:-4])
-    reader = read_events(path)
+    reader = read(path)
     intervals = [event.interval for event in reader if isinstance(event, RankingApplied)]
     assert intervals == list(range(len(intervals)))
     assert len(intervals) < 50 or name == "log.gz"  # gzip's last bytes are a checksum
@@ -158,7 +158,7 @@ def test_compressed_log_that_was_cut_off_gives_what_it_has(
 def test_file_that_is_not_compressed_after_all_is_named(tmp_path: Path, name: str) -> None:
     (tmp_path / name).write_bytes(b"plain text\n" * 100)
     with pytest.raises(UsageError, match=str(tmp_path / name)):
-        list(read_events(tmp_path / name))
+        list(read(tmp_path / name))
 
 
 def test_rotated_files_that_were_compressed_keep_their_place(tmp_path: Path) -> None:
@@ -171,9 +171,7 @@ def test_rotated_files_that_were_compressed_keep_their_place(tmp_path: Path) -> 
             rotated.with_name("log.1.gz").write_bytes(gzip.compress(rotated.read_bytes()))
             rotated.unlink()
     log.close()
-    assert [event.interval for event in read_events(tmp_path / "log") if isinstance(event, RankingApplied)] == list(
-        range(6)
-    )
+    assert [event.interval for event in read(tmp_path / "log") if isinstance(event, RankingApplied)] == list(range(6))
 
 
 def test_log_without_records_is_refused_where_one_is_needed(tmp_path: Path) -> None:

@@ -1,0 +1,136 @@
+"""Following a log: nothing is missed and nothing comes twice, whatever happens to the file or the connection."""
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from itertools import islice
+from pathlib import Path
+
+import pytest
+
+from memspec_actors.errors import UsageError
+from memspec_actors.protocols.events import RankingApplied
+from memspec_actors.telemetry import EventLog
+from memspec_actors.telemetry.follow import follow_file, follow_url
+from memspec_actors.telemetry.reader import LineDecoder
+
+
+def new_intervals(lines: Iterator[bytes | None]) -> list[int | None]:
+    """Take the lines until there is nothing new."""
+    decode = LineDecoder().decode
+    return [
+        event.interval for line in iter(lambda: next(lines), None) if isinstance(event := decode(line), RankingApplied)
+    ]
+
+
+def write(log: EventLog, *intervals: int) -> None:
+    for interval in intervals:
+        log.write(RankingApplied(actor="decoder", interval=interval, order=("code",)))
+
+
+def test_what_is_written_later_comes_later(tmp_path: Path) -> None:
+    log = EventLog.open(tmp_path / "log")
+    write(log, 0, 1)
+    lines = follow_file(tmp_path / "log")
+    assert new_intervals(lines) == [0, 1]
+    assert new_intervals(lines) == []
+    write(log, 2)
+    assert new_intervals(lines) == [2]
+
+
+@pytest.mark.parametrize("rotate_bytes", [10, 500])
+def test_rotation_loses_and_repeats_nothing(tmp_path: Path, rotate_bytes: int) -> None:
+    """Several files may be begun and left between two looks."""
+    log = EventLog.open(tmp_path / "log", rotate_bytes=rotate_bytes)
+    write(log, 0, 1, 2)
+    lines = follow_file(tmp_path / "log")
+    seen = new_intervals(lines)
+    for begin in range(3, 60, 7):
+        write(log, *range(begin, begin + 7))
+        for _ in range(8):  # one file after the other
+            seen += new_intervals(lines)
+    assert seen == list(range(begin + 7))
+
+
+def test_line_is_given_once_it_is_whole(tmp_path: Path) -> None:
+    path = tmp_path / "log"
+    log = EventLog.open(path)
+    write(log, 0, 1)
+    whole = path.read_bytes()
+    path.write_bytes(whole[:-20])
+    lines = follow_file(path)
+    assert new_intervals(lines) == [0]
+    with path.open("ab") as file:
+        file.write(whole[-20:])
+    assert new_intervals(lines) == [1]
+
+
+def test_file_that_was_emptied_is_read_anew(tmp_path: Path) -> None:
+    path = tmp_path / "log"
+    log = EventLog.open(path)
+    write(log, 0, 1, 2)
+    lines = follow_file(path)
+    assert new_intervals(lines) == [0, 1, 2]
+    path.write_bytes(b"")
+    write(log, 3)
+    assert new_intervals(lines) == [3]
+
+
+def test_missing_file_is_named(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="nowhere"):
+        next(follow_file(tmp_path / "nowhere"))
+
+
+class Daemon(BaseHTTPRequestHandler):
+    """Send two events to each caller, then hang up; refuse those without the key."""
+
+    asked: list[str | None]
+
+    def do_GET(self) -> None:
+        self.asked.append(self.headers["Last-Event-ID"])
+        if self.headers["Authorization"] != "Bearer secret":
+            self.send_response(401, "Unauthorized")
+            self.end_headers()
+            return
+        self.send_response(200)
+        self.end_headers()
+        first = int(self.asked[-1] or 0) + 1
+        self.wfile.write(b": still here\n\n")
+        for number in (first, first + 1):
+            self.wfile.write(b'id: %d\ndata: {"seq": %d}\n\n' % (number, number))
+
+    def log_message(self, *arguments: object) -> None:
+        pass
+
+
+@contextmanager
+def daemon() -> Iterator[tuple[str, list[str | None]]]:
+    Daemon.asked = []
+    with HTTPServer(("127.0.0.1", 0), Daemon) as server:
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        yield f"http://127.0.0.1:{server.server_port}/events", Daemon.asked
+        server.shutdown()
+        thread.join()
+
+
+def test_lost_connection_goes_on_where_it_was() -> None:
+    with daemon() as (url, asked):
+        lines = follow_url(url, "secret")
+        taken = list(islice(lines, 10))
+        lines.close()  # type: ignore[attr-defined]
+    assert [line for line in taken if line] == [b'{"seq": %d}' % number for number in range(1, 6)]
+    assert asked[:3] == [None, "2", "4"]
+
+
+def test_refusal_is_told() -> None:
+    with daemon() as (url, _), pytest.raises(UsageError, match="401 Unauthorized"):
+        list(follow_url(url))
+
+
+@pytest.mark.parametrize("url", ["http://127.0.0.1:1/events", "http://[", "http://"])
+def test_address_where_nobody_answers_is_named(url: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        next(follow_url(url))
+    assert url in str(caught.value)
