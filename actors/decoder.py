@@ -88,8 +88,9 @@ class Decoder(Actor[DecoderMessage]):
         self._waiting: deque[Waiting] = deque()
         self._served: Waiting | None = None  # whose turn it is, from before its session is opened
         self._run: Run | None = None
-        self._announced = ResidencyAnnounced(epoch=0, resident=(), unavailable=())
+        self._newest = self._announced = ResidencyAnnounced(epoch=0, resident=(), unavailable=())
         self._acknowledged = 0
+        self._reading: set[ResidentDraft] = set()  # drafts that are being brought up to date in the other thread
         self._active: ResidentDraft | None = None
 
     async def started(self) -> None:
@@ -101,6 +102,7 @@ class Decoder(Actor[DecoderMessage]):
                 if not self._waiting and (envelope := await inbox.receive()) is not None:
                     await self.handle(envelope)
                 await self._read(inbox)
+                self._adopt()
                 self._settle(None)
                 if self._waiting:
                     self._served = generate, recorder, trace_id = self._waiting.popleft()
@@ -134,7 +136,7 @@ class Decoder(Actor[DecoderMessage]):
                 if self._run is not None and self._run.id == message.request_id:
                     self._run.take_thresholds(message)
             case ResidencyAnnounced():
-                self._announced = message
+                self._newest = message
             case WarmDraft(draft=draft):
                 self.tasks.start_soon(self._warm, draft)
             case _:
@@ -160,12 +162,16 @@ class Decoder(Actor[DecoderMessage]):
 
     # --- residency ----------------------------------------------------------------------------------------------------
 
+    def _adopt(self) -> None:
+        """Go by the newest announcement, once no draft that it leaves out is being read with."""
+        if self._reading.issubset(self._newest.resident):
+            self._announced = self._newest
+
     def _settle(self, draft: ResidentDraft | None) -> None:
-        """Go on with a draft of the newest announcement, let go of what that leaves out, and acknowledge it."""
-        announced = self._announced
+        """Go on with a draft of the adopted announcement, let go of what that leaves out, and acknowledge it."""
         self._activate(draft)
-        if announced.epoch != self._acknowledged:
-            self._acknowledge(announced.epoch)
+        if self._announced.epoch != self._acknowledged:
+            self._acknowledge(self._announced.epoch)
 
     def _acknowledge(self, epoch: int) -> None:
         self._acknowledged = epoch
@@ -194,6 +200,20 @@ class Decoder(Actor[DecoderMessage]):
         if self._run is not None and bound is not None:
             await self._setup.warm_workers.run(self._run.session.warm, bound)
         self._peers.cache_manager.tell(DraftWarmed(draft=draft))
+
+    def _let_read_along(self, run: Run) -> None:
+        """Bring the resident drafts that are not at work up to date, beside decoding: switching to one is then free."""
+        for draft in self._announced.resident:
+            if draft not in (self._active, *self._reading):
+                self._reading.add(draft)
+                self.tasks.start_soon(self._read_along, draft, run.session)
+
+    async def _read_along(self, draft: ResidentDraft, session: DecodeSession) -> None:
+        await self._setup.warm_workers.run(session.warm, self._setup.runners[draft])
+        self._reading.remove(draft)
+        if self._run is None:
+            self._adopt()
+            self._settle(None)
 
     # --- decoding -----------------------------------------------------------------------------------------------------
 
@@ -240,7 +260,7 @@ class Decoder(Actor[DecoderMessage]):
             )
             with suppress(MailboxFull):  # statistics never slow decoding down
                 self._peers.verifier_stats.tell(report)
-            run.remember(report)
+            run.remember(report, outcome.shadows)
             run.emit(outcome, draft, self._announced)
             run.iteration += 1
             left = ended
@@ -249,9 +269,14 @@ class Decoder(Actor[DecoderMessage]):
     async def _boundary(self, run: Run, inbox: Mailbox[DecoderMessage]) -> Wait | None:
         """Stand between two iterations: read, schedule if an interval has ended, pick. Tell whether time was lost."""
         await self._read(inbox)
+        self._adopt()
         if run.iteration and run.iteration % self._setup.schedule.interval == 0:
             run.recorder.interval_finished(run.interval)
             run.interval += 1
+            self._schedule(run)
+            if run.policy.reads_along:
+                self._let_read_along(run)
+        elif run.policy.ranks_every_iteration:
             self._schedule(run)
         wait = await self._stand_still(run, inbox)
         self._settle(pick_draft(run.order, self._announced.resident))
@@ -267,7 +292,7 @@ class Decoder(Actor[DecoderMessage]):
         """Wait for what the policy or the rules wait for by definition; return None if nothing was missing."""
         started, waited_for = anyio.current_time(), None
         for what in self._waits_for(run):
-            if run.misses(what, self._announced):
+            if run.misses(what, self._newest):
                 await self._await(what, run, inbox)
                 waited_for = what
         return Wait(waited_for, (anyio.current_time() - started) * 1e6) if waited_for else None
@@ -282,13 +307,15 @@ class Decoder(Actor[DecoderMessage]):
 
     async def _await(self, what: WaitedFor, run: Run, inbox: Mailbox[DecoderMessage]) -> None:
         with anyio.move_on_after(DEADLINE_S[what]) as deadline:
-            while not run.cancelled and run.misses(what, self._announced):
+            while not run.cancelled and run.misses(what, self._newest):
                 if what == "load":
+                    self._adopt()
                     self._settle(None)  # holds no draft meanwhile: it may be the one whose room is needed
                 envelope = await inbox.receive()
                 if envelope is None:
                     break
                 await self.handle(envelope)
+        self._adopt()
         if deadline.cancelled_caught:
             run.given_up[what] = run.interval
 

@@ -37,9 +37,14 @@ class Predictor(Actor[PredictorMessage]):
         self._cache_manager = cache_manager
         self._workers = workers
         self._log = log
+        self._said: tuple[str, int, tuple[str, ...]] | None = None
 
     async def receive(self, point: PredictorMessage) -> None:
         ranking, observed, predict_us = await self._workers.run(_timed, self._pool, point)
+        said = point.request_id, point.interval, ranking.order
+        if said == self._said:
+            return  # amid an interval only a change is news
+        self._said = said
         message = DraftRanking(
             request_id=point.request_id,
             interval=point.interval,

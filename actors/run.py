@@ -7,7 +7,7 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from memspec_actors.models.session import DecodeSession, StepOutcome
-from memspec_actors.protocols.feedback import Feedback
+from memspec_actors.protocols.feedback import Feedback, Shadow
 from memspec_actors.protocols.messages import (
     DraftRanking,
     Generate,
@@ -109,6 +109,8 @@ class Run:
             request_id=self.id,
             interval=self.interval,
             policy=self.policy.name,
+            seed=self.generate.request.seed,
+            plan=self.generate.request.plan,
             prompt_ids=self.generate.request.prompt_ids,
             recent_ids=tuple(self.session.generated[-recent_tokens:]),
             num_generated=len(self.session.state.token_ids),
@@ -143,17 +145,19 @@ class Run:
             departures=outcome.departures,
         )
 
-    def remember(self, report: IterationReport) -> None:
-        """Keep what a learning ranker is to be told of an iteration."""
+    def remember(self, report: IterationReport, shadows: tuple[Shadow, ...]) -> None:
+        """Keep what a learning ranker is to be told of the iteration that has just been committed."""
         if self.policy.learns:
             self.unobserved.append(
                 Feedback(
                     iteration=report.iteration,
+                    start=len(self.session.state.token_ids) - report.emitted,
                     draft=report.draft.name if report.draft else None,
                     drafted=report.drafted,
                     accepted=report.accepted,
                     emitted=report.emitted,
                     cost_us=report.catch_up_us + report.draft_us + report.verify_us,
+                    shadows=shadows,
                 )
             )
 

@@ -27,9 +27,9 @@ from memspec_actors.protocols.messages import DraftWish, GetStatistics, LoadProg
 from memspec_actors.protocols.requests import GenerationRequest, SamplingParams
 from memspec_actors.protocols.results import GenerationResult, ResidencySnapshot, Statistics
 from memspec_actors.runtime import Crashed, DeadLetter, Failed, Restarted, RuntimeEvent
-from memspec_actors.scheduling.artefacts import Artefact, DraftSpec
+from memspec_actors.scheduling.artefacts import Artefact, DraftArena, DraftSpec
 from memspec_actors.scheduling.policy import Policy, parse_policy
-from memspec_actors.scheduling.ranker_pool import new_ranker
+from memspec_actors.scheduling.ranker_pool import RankerMaker
 from memspec_actors.scheduling.rankers import Ranker
 from memspec_actors.scheduling.residency import Residency
 from memspec_actors.speculation.adaptation import Adaptations, adapts
@@ -300,6 +300,7 @@ class MemSpec:
             accept=acceptance_rule(request.accept, greedy=request.sampling.greedy),
             stop_rule=stop_rule(request.stop_rule),
             state=self._commit_state(request),
+            watches_catch_up=self._policy_of(request.policy).reads_along,
         )
 
     def _commit_state(self, request: GenerationRequest) -> CommitState:
@@ -321,10 +322,11 @@ class MemSpec:
     def _wire(self) -> Wired:
         loadout, bandwidth = self._loadout, self.config.storage.bytes_per_second
         throttle = None if bandwidth is None else Throttle(bandwidth)
+        maker = self._ranker_maker()
         parts = Parts(
             open_session=self._open_session,
             policy_of=self._policy_of,
-            new_ranker=self._new_ranker,
+            new_ranker=lambda policy, point: maker.make(policy, seed=point.seed, plan=point.plan),
             reader=ArenaReader(WeightArena(loadout.budget_bytes), loadout.plans, loadout.num_common, throttle),
             residency=self._residency,
             schedule=self.config.schedule,
@@ -338,8 +340,16 @@ class MemSpec:
     def _policy_of(self, name: str) -> Policy:
         return parse_policy(name, self._names)
 
-    def _new_ranker(self, policy: Policy) -> Ranker:
-        return new_ranker(policy, self._names, self._predictor)
+    def _ranker_maker(self) -> RankerMaker:
+        loadout = self._loadout
+        arena = DraftArena(_specs(loadout), loadout.budget_bytes)
+        return RankerMaker(
+            drafts=self._names, predictor=self._trained_predictor, capacity=loadout.capacity, fits=arena.could_hold
+        )
+
+    def _trained_predictor(self) -> Ranker:
+        assert self._predictor is not None, "a policy that needs a predictor was let through without one"
+        return self._predictor
 
     def _progress(self, progress: LoadProgress) -> None:
         if self._on_load is not None:
@@ -398,12 +408,15 @@ def _whole(text: str) -> str:
     return text
 
 
-def _residency(loadout: Loadout) -> Residency:
-    specs = [
+def _specs(loadout: Loadout) -> list[DraftSpec]:
+    return [
         DraftSpec(name=name, artefacts=(Artefact(name=name, nbytes=plan.nbytes),))
         for name, plan in loadout.plans.items()
     ]
-    return Residency(specs, capacity=loadout.capacity, budget_bytes=loadout.budget_bytes)
+
+
+def _residency(loadout: Loadout) -> Residency:
+    return Residency(_specs(loadout), capacity=loadout.capacity, budget_bytes=loadout.budget_bytes)
 
 
 def _open_predictor(policy: str, config: Config, loadout: Loadout) -> Ranker:

@@ -39,7 +39,7 @@ class Parts:
 
     open_session: Callable[[GenerationRequest], DecodeSession]
     policy_of: Callable[[str], Policy]
-    new_ranker: Callable[[Policy], Ranker]
+    new_ranker: Callable[[Policy, SchedulingPoint], Ranker]
     reader: DraftReader
     residency: Residency
     schedule: ScheduleConfig

@@ -12,6 +12,7 @@ import msgspec
 from memspec_actors.protocols.feedback import Feedback
 from memspec_actors.protocols.requests import GenerationRequest
 from memspec_actors.protocols.results import GenerationResult, TextChunk
+from memspec_actors.protocols.traces import Plan
 
 __all__ = [
     "BackoffPassed",
@@ -168,12 +169,14 @@ class SchedulingPoint(Message, frozen=True):
 
     ``recent_ids`` are the last T of ``num_generated`` tokens, at most ``tokens_left`` may follow. For a policy that
     learns, ``feedback`` holds every iteration that no ranking has taken into account yet: so a point that is
-    superseded, or lost in a crash, loses none.
+    superseded, or lost in a crash, loses none. ``seed`` and ``plan`` are the request's.
     """
 
     request_id: str
     interval: int
     policy: str
+    seed: int
+    plan: Plan | None
     prompt_ids: tuple[int, ...]
     recent_ids: tuple[int, ...]
     num_generated: int

@@ -6,6 +6,8 @@ from typing import Literal
 
 import msgspec
 
+from memspec_actors.protocols.traces import Plan
+
 __all__ = ["GenerationRequest", "SamplingParams"]
 
 MAX_LOGPROBS = 20
@@ -90,6 +92,7 @@ class GenerationRequest(msgspec.Struct, frozen=True, kw_only=True):
     stop_rule: str
     accept: str
     lossless: bool  # what ``accept`` promises
+    plan: Plan | None = None  # for policies that follow one
     thresholds: Literal["fixed", "sync", "async"] = "fixed"  # whether rules learn, and whether decoding waits for it
 
 

@@ -4,15 +4,19 @@ Synchronous and without asyncio: the Decoder runs it in its worker thread, one h
 the target's cache holds all committed tokens but the last.
 """
 
+from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from threading import Lock
 from time import perf_counter_ns
 
 import torch
 from torch import Tensor
 
 from memspec_actors.errors import InvalidLogits
+from memspec_actors.models.draft_cache import DraftCache
 from memspec_actors.models.runner import Cache, Runner
+from memspec_actors.protocols.feedback import Shadow
 from memspec_actors.protocols.messages import ResidentDraft, ThresholdsPublished
 from memspec_actors.protocols.requests import GenerationRequest
 from memspec_actors.protocols.results import TokenLogprob
@@ -25,8 +29,6 @@ from memspec_actors.speculation.sampling import PositionNoise
 from memspec_actors.speculation.stop import StopRule
 
 __all__ = ["BoundDraft", "DecodeSession", "StepOutcome"]
-
-WARM_CHUNK_TOKENS = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +55,7 @@ class StepOutcome:
     draft_us: float = 0.0
     verify_us: float = 0.0
     logprobs: tuple[TokenLogprob, ...] | None = None  # one per committed token, if they were asked for
+    shadows: tuple[Shadow, ...] = ()
 
 
 @dataclass(slots=True)
@@ -61,6 +64,7 @@ class DecodeSession:
 
     ``num_ids`` is the number of real token ids of the target: ids beyond are padding and are never emitted. A draft's
     cache belongs to (request, draft, load generation); it is made on first use and catches up by the missing tokens.
+    With ``watches_catch_up`` a step tells what the drafts that caught up since the last one would have said.
     """
 
     target: Runner
@@ -69,12 +73,15 @@ class DecodeSession:
     accept: AcceptanceRule
     stop_rule: StopRule
     state: CommitState
+    watches_catch_up: bool = False
     tokens: list[int] = field(init=False)
     logprobs: list[TokenLogprob] = field(init=False, default_factory=list)  # one per token, if they were asked for
     _noise: PositionNoise = field(init=False)
     _adjustment: LogitAdjustment | None = field(init=False, default=None)
     _target_cache: Cache = field(init=False)
-    _caches: dict[str, tuple[int, Cache]] = field(init=False, default_factory=dict)  # draft -> load generation, cache
+    _caches: dict[ResidentDraft, DraftCache] = field(init=False, default_factory=dict)
+    _caches_lock: Lock = field(init=False, default_factory=Lock)
+    _shadows: deque[Shadow] = field(init=False, default_factory=deque)
     _last: ResidentDraft | None = field(init=False, default=None)  # the draft of the last iteration
 
     def __post_init__(self) -> None:
@@ -109,17 +116,21 @@ class DecodeSession:
         length = self.draft_length(bound)
         if bound is None or length == 0:
             return self._target_step()
-        catch_up_tokens, catch_up_us = self._catch_up(bound)
-        started = perf_counter_ns()
-        proposal, signals = self._draft(bound, length)
+        own, started = self._cache(bound), perf_counter_ns()
+        with own.lock:
+            return self._draft_and_verify(bound, own, length, started)
+
+    def _draft_and_verify(self, bound: BoundDraft, own: DraftCache, length: int, started: int) -> StepOutcome:
+        catch_up_tokens = 0 if self._last == bound.draft else self._catch_up(own, self.tokens)
+        caught_up_at = perf_counter_ns()
+        proposal, signals = self._draft(bound, own.cache, length)
         drafted_at = perf_counter_ns()
         drafted = proposal.ids
         logits = self.target.forward([self.tokens[-1], *drafted], self._target_cache)[:, : self.num_ids]
         adjusted = self._adjusted(logits, drafted)
         verdict = self.accept.verify(proposal, adjusted, self.request.sampling, self._noise, len(self.tokens))
         commit = self._commit([*drafted[: verdict.num_accepted], verdict.next_id])
-        cache = self._cache(bound)
-        cache.truncate(min(cache.length, len(self.tokens) - 1))
+        own.cache.truncate(min(own.cache.length, len(self.tokens) - 1))
         self._last = bound.draft
         return StepOutcome(
             commit=commit,
@@ -129,10 +140,11 @@ class DecodeSession:
             signals=signals,
             distances=verdict.distances[: len(commit.ids)],
             catch_up_tokens=catch_up_tokens,
-            catch_up_us=catch_up_us,
-            draft_us=(drafted_at - started) / 1e3,
+            catch_up_us=(caught_up_at - started) / 1e3,
+            draft_us=(drafted_at - caught_up_at) / 1e3,
             verify_us=_us_since(drafted_at),
             logprobs=self._logprobs(logits, commit),
+            shadows=self._take_shadows(),
         )
 
     def adapt(self, thresholds: ThresholdsPublished) -> None:
@@ -144,22 +156,22 @@ class DecodeSession:
 
     @torch.inference_mode()
     def warm(self, bound: BoundDraft) -> int:
-        """Feed the committed tokens (all but the last) to a draft that is not in use yet; return how many it holds.
+        """Feed the committed tokens (all but the last) to a draft that is not at work; return how many it holds.
 
-        Runs beside `step` in another thread: it touches nothing but this draft's own cache, and reads a snapshot.
+        Runs beside `step` in another thread: it touches nothing but this draft's own cache, and reads a snapshot. A
+        step with this very draft waits for it.
         """
-        cache = self._cache(bound)
-        tokens = self.tokens[:-1][: bound.runner.max_positions]
-        if any(token >= bound.num_common for token in tokens):
-            return 0
-        while cache.length < len(tokens):
-            chunk = tokens[cache.length : cache.length + WARM_CHUNK_TOKENS]
-            bound.runner.forward(chunk, cache, last_only=True)
-        return cache.length
+        own = self._cache(bound)
+        with own.lock:
+            tokens = self.tokens[: bound.runner.max_positions + 1]
+            if any(token >= bound.num_common for token in tokens[:-1]):
+                return 0
+            self._catch_up(own, tokens)
+            return own.cache.length
 
     def draft_length(self, bound: BoundDraft | None) -> int:
         """Return how many tokens the next step would draft with ``bound`` at most; 0 makes it a plain target step."""
-        if bound is None or any(token >= bound.num_common for token in self.tokens[self._cache(bound).length :]):
+        if bound is None or any(token >= bound.num_common for token in self.tokens[self._cache(bound).cache.length :]):
             return 0
         return max_draft_tokens(
             self.state.remaining, bound.runner.max_positions - len(self.tokens), self.stop_rule.max_tokens
@@ -167,14 +179,19 @@ class DecodeSession:
 
     def missing(self, bound: BoundDraft) -> Sequence[int]:
         """Return the committed tokens, all but the last, that a draft missed while others were at work."""
-        return () if self._last == bound.draft else self.tokens[self._cache(bound).length : -1]
+        return () if self._last == bound.draft else self.tokens[self._cache(bound).cache.length : -1]
 
     def _target_step(self) -> StepOutcome:
         started = perf_counter_ns()
         logits = self.target.forward([self.tokens[-1]], self._target_cache, last_only=True)
         commit = self._commit([self._choose(logits)])
         self._last = None
-        return StepOutcome(commit=commit, verify_us=_us_since(started), logprobs=self._logprobs(logits, commit))
+        return StepOutcome(
+            commit=commit,
+            verify_us=_us_since(started),
+            logprobs=self._logprobs(logits, commit),
+            shadows=self._take_shadows(),
+        )
 
     def _choose(self, logits: Tensor) -> int:
         nothing = Proposal(())
@@ -182,26 +199,31 @@ class DecodeSession:
             nothing, self._adjusted(logits[:, : self.num_ids], ()), self.request.sampling, self._noise, len(self.tokens)
         ).next_id
 
-    def _cache(self, bound: BoundDraft) -> Cache:
+    def _cache(self, bound: BoundDraft) -> DraftCache:
         """Return the cache of this very load; one of an earlier load of the same draft is dropped."""
-        generation, cache = self._caches.get(bound.draft.name, (None, None))
-        if cache is None or generation != bound.draft.generation:
-            cache = bound.runner.new_cache(len(self.tokens) + self.request.max_new_tokens)
-            self._caches[bound.draft.name] = (bound.draft.generation, cache)
-        return cache
+        draft = bound.draft
+        with self._caches_lock:
+            if draft not in self._caches:
+                max_tokens = len(self.tokens) + self.request.max_new_tokens
+                self._caches = {each: own for each, own in self._caches.items() if each.name != draft.name}
+                self._caches[draft] = DraftCache(draft.name, bound.runner, bound.num_common, max_tokens)
+            return self._caches[draft]
 
-    def _catch_up(self, bound: BoundDraft) -> tuple[int, float]:
-        """Feed what the draft missed; the last token belongs to drafting itself."""
-        missing = self.missing(bound)
-        if not missing:
-            return 0, 0.0
-        started = perf_counter_ns()
-        bound.runner.forward(missing, self._cache(bound), last_only=True)
-        return len(missing), _us_since(started)
+    def _catch_up(self, own: DraftCache, tokens: Sequence[int]) -> int:
+        """Let a draft read what it missed while others were at work; the last token belongs to drafting itself."""
+        if not self.watches_catch_up:
+            return own.catch_up(tokens)
+        num_missing, shadow = own.catch_up_watched(tokens, len(self.request.prompt_ids))
+        if shadow is not None:
+            self._shadows.append(shadow)
+        return num_missing
 
-    def _draft(self, bound: BoundDraft, length: int) -> tuple[Proposal, tuple[float, ...]]:
+    def _take_shadows(self) -> tuple[Shadow, ...]:
+        return tuple(self._shadows.popleft() for _ in range(len(self._shadows)))
+
+    def _draft(self, bound: BoundDraft, cache: Cache, length: int) -> tuple[Proposal, tuple[float, ...]]:
         """Draft up to ``length`` tokens; return them with the stop rule's signal of each."""
-        cache, rule = self._cache(bound), self.stop_rule
+        rule = self.stop_rule
         feed = self.tokens[cache.length :]
         draws: list[Draw] = []
         signals: list[float] = []

@@ -1,12 +1,13 @@
 """Bandits: learn which draft is best by running them (BanditSpec; MemSpec, section 2.3 and its baselines)."""
 
 import math
+import random
 from collections.abc import Sequence
 
 from memspec_actors.protocols.feedback import Feedback
 from memspec_actors.scheduling.rankers import Ranking, RankingContext
 
-__all__ = ["UcbRanker"]
+__all__ = ["Exp3Ranker", "UcbRanker"]
 
 
 class UcbRanker:
@@ -38,3 +39,39 @@ class UcbRanker:
             return math.inf
         bonus = math.sqrt(math.log(sum(self._pulls.values())) / pulls)
         return self._tokens[draft] / pulls + self._exploration * bonus
+
+
+class Exp3Ranker:
+    """Draw the first draft at random, by weights that grow with what a draft has earned (Exp3; BanditSpec).
+
+    ``P(d) = (1 - mixing) w(d) / sum(w) + mixing / D``. An iteration earns the share of the block that it emitted, over
+    the probability with which its draft was drawn: ``w(d) *= exp(mixing / D * earned / P(d))``. An iteration of another
+    draft than the one drawn (a fallback) teaches nothing. The draws are a function of ``seed``.
+    """
+
+    def __init__(self, drafts: Sequence[str], mixing: float, seed: int) -> None:
+        self._mixing = mixing
+        self._random = random.Random(seed)
+        self._log_weights = dict.fromkeys(drafts, 0.0)
+        self._drawn: tuple[str, float] | None = None  # and its probability
+
+    def rank(self, context: RankingContext) -> Ranking:
+        probabilities = self._probabilities()
+        drawn = self._random.choices(list(probabilities), list(probabilities.values()))[0]
+        self._drawn = drawn, probabilities[drawn]
+        order = sorted(probabilities, key=lambda draft: (draft != drawn, -probabilities[draft]))
+        return Ranking(tuple(order), tuple(probabilities[draft] for draft in order))
+
+    def observe(self, feedback: Feedback) -> None:
+        """Credit the drawn draft."""
+        if self._drawn is None or feedback.draft != self._drawn[0]:
+            return
+        draft, probability = self._drawn
+        earned = feedback.emitted / (feedback.drafted + 1)
+        self._log_weights[draft] += self._mixing / len(self._log_weights) * earned / probability
+
+    def _probabilities(self) -> dict[str, float]:
+        highest = max(self._log_weights.values())
+        weights = {draft: math.exp(log - highest) for draft, log in self._log_weights.items()}
+        total, uniform = sum(weights.values()), self._mixing / len(weights)
+        return {draft: (1.0 - self._mixing) * weight / total + uniform for draft, weight in weights.items()}

@@ -13,16 +13,22 @@ __all__ = ["Policy", "RankedBy", "parse_policy"]
 
 GENERAL_DRAFT = "general"
 
-RankedBy = Literal["nothing", "one draft", "predictor", "ucb"]
+RankedBy = Literal["nothing", "one draft", "predictor", "ucb", "exp3", "hedge", "blend", "plan"]
 
 
 class Policy(msgspec.Struct, frozen=True, kw_only=True):
     """Say how drafts are scheduled.
 
-    ``ranked_by`` says what ranks them; "nothing" uses no draft, "one draft" keeps to ``static_draft``. With
+    ``ranked_by`` says what ranks them; "nothing" uses no draft, "one draft" keeps to ``static_draft``, and a
+    "plan" was made by one who knew the text. With
     ``prefetches`` the best K drafts of a ranking are brought into memory ahead of need, without it only the first. With
     ``waits_for_load`` decoding stands still until the first-ranked draft is resident. A policy that ``learns`` is told
-    how every iteration went; with ``shared`` all requests teach the same ranker. ``exploration`` is the bandits' c.
+    how every iteration went; with ``shared`` all requests teach the same ranker. With ``reads_along`` the resident
+    drafts that are not at work are brought up to date at every scheduling point: what they predict on the way is told
+    too, and switching to one of them costs nothing. With ``ranks_every_iteration`` what was learned is ranked by at
+    once, and not only at scheduling points.
+
+    ``exploration`` is UCB's c, ``mixing`` Exp3's gamma, ``discount`` Hedge's, per token.
     """
 
     name: str
@@ -32,7 +38,11 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
     waits_for_load: bool = False
     learns: bool = False
     shared: bool = False
+    reads_along: bool = False
+    ranks_every_iteration: bool = False
     exploration: float = 2.0
+    mixing: float = 0.2
+    discount: float = 0.95
 
     @property
     def uses_drafts(self) -> bool:
@@ -40,7 +50,11 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def uses_predictor(self) -> bool:
-        return self.ranked_by == "predictor"
+        return self.ranked_by in ("predictor", "blend")
+
+    @property
+    def needs_plan(self) -> bool:
+        return self.ranked_by == "plan"
 
     @property
     def depth(self) -> int | None:
@@ -54,6 +68,12 @@ _POLICIES: dict[str, Mapping[str, object]] = {
     "prediction-only": {"ranked_by": "predictor", "prefetches": False},
     "mab-sync": {"ranked_by": "ucb", "waits_for_load": True, **_BANDIT},
     "mab-async": {"ranked_by": "ucb", **_BANDIT},
+    "mab-exp3": {"ranked_by": "exp3", **_BANDIT},
+    "hedge": {"ranked_by": "hedge", "learns": True, "reads_along": True},
+    "memspec+": {"ranked_by": "blend", "learns": True, "reads_along": True, "ranks_every_iteration": True},
+    "oracle-static": {"ranked_by": "plan"},
+    "domain-oracle": {"ranked_by": "plan"},
+    "oracle-dynamic": {"ranked_by": "plan"},
     "target-only": {"ranked_by": "nothing"},
 }
 _KNOWN = (*_POLICIES, "general-static", "static:NAME")
@@ -89,11 +109,21 @@ def _at_least_0(value: float) -> bool:
     return 0.0 <= value < math.inf
 
 
+def _share(value: float) -> bool:
+    return 0.0 < value <= 1.0
+
+
 # key -> (field, what a value must be, in words)
 _NUMBERS: dict[str, tuple[str, Callable[[float], bool], str]] = {
     "c": ("exploration", _at_least_0, "a number >= 0"),
+    "gamma": ("mixing", _share, "a number in (0, 1]"),
+    "discount": ("discount", _share, "a number in (0, 1]"),
 }
-_OPTIONS_OF: dict[RankedBy, tuple[str, ...]] = {"ucb": ("c", "shared")}
+_OPTIONS_OF: dict[RankedBy, tuple[str, ...]] = {
+    "ucb": ("c", "shared"),
+    "exp3": ("gamma", "shared"),
+    "hedge": ("discount",),
+}
 
 
 def _with_options(policy: Policy, options: Sequence[str]) -> Policy:

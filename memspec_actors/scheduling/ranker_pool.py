@@ -4,26 +4,51 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from memspec_actors.protocols.messages import SchedulingPoint
-from memspec_actors.scheduling.bandits import UcbRanker
+from memspec_actors.protocols.traces import Plan
+from memspec_actors.scheduling.bandits import Exp3Ranker, UcbRanker
+from memspec_actors.scheduling.blend import BlendRanker
+from memspec_actors.scheduling.hedge import HedgeRanker
+from memspec_actors.scheduling.plans import PlanRanker
 from memspec_actors.scheduling.policy import Policy
 from memspec_actors.scheduling.rankers import Ranker, Ranking, RankingContext, StaticRanker
 
-__all__ = ["RankerPool", "new_ranker"]
+__all__ = ["RankerMaker", "RankerPool"]
 
 
-def new_ranker(policy: Policy, drafts: Sequence[str], predictor: Ranker | None) -> Ranker:
-    """Make a ranker that has learned nothing yet; ``predictor`` is the trained one, which all requests may use."""
-    match policy.ranked_by:
-        case "one draft":
-            assert policy.static_draft is not None
-            return StaticRanker(policy.static_draft)
-        case "predictor":
-            assert predictor is not None, f"policy {policy.name!r} was let through without a predictor"
-            return predictor
-        case "ucb":
-            return UcbRanker(drafts, policy.exploration)
-        case "nothing":
-            raise AssertionError(f"policy {policy.name!r} uses no drafts, so there is nothing to rank")
+@dataclass(frozen=True, kw_only=True)
+class RankerMaker:
+    """Make rankers that have learned nothing yet.
+
+    ``predictor`` gives the trained one, which all requests may use. ``capacity`` (K) and ``fits`` say which of the
+    ``drafts`` can be in memory together.
+    """
+
+    drafts: Sequence[str]
+    predictor: Callable[[], Ranker]
+    capacity: int
+    fits: Callable[[Sequence[str]], bool]
+
+    def make(self, policy: Policy, *, seed: int = 0, plan: Plan | None = None) -> Ranker:
+        """Return a ranker for a policy that uses drafts; its random choices are a function of ``seed``."""
+        match policy.ranked_by:
+            case "one draft":
+                assert policy.static_draft is not None
+                return StaticRanker(policy.static_draft)
+            case "predictor":
+                return self.predictor()
+            case "blend":
+                return BlendRanker(self.drafts, self.predictor(), self.capacity, self.fits)
+            case "ucb":
+                return UcbRanker(self.drafts, policy.exploration)
+            case "exp3":
+                return Exp3Ranker(self.drafts, policy.mixing, seed)
+            case "hedge":
+                return HedgeRanker(self.drafts, policy.discount)
+            case "plan":
+                assert plan is not None, f"policy {policy.name!r} was let through without a plan"
+                return PlanRanker(plan)
+            case "nothing":
+                raise AssertionError(f"policy {policy.name!r} uses no drafts, so there is nothing to rank")
 
 
 @dataclass(slots=True)
@@ -39,7 +64,9 @@ class RankerPool:
     Requests are decoded one after the other: a request's own ranker is let go when the next request comes.
     """
 
-    def __init__(self, policy_of: Callable[[str], Policy], new_ranker: Callable[[Policy], Ranker]) -> None:
+    def __init__(
+        self, policy_of: Callable[[str], Policy], new_ranker: Callable[[Policy, SchedulingPoint], Ranker]
+    ) -> None:
         self.policy_of = policy_of
         self._new_ranker = new_ranker
         self._shared: dict[str, Ranker] = {}
@@ -65,12 +92,13 @@ class RankerPool:
 
     def _request_of(self, point: SchedulingPoint) -> _Request:
         if self._request is None or self._request.request_id != point.request_id:
-            self._request = _Request(point.request_id, self._ranker_of(self.policy_of(point.policy)))
+            self._request = _Request(point.request_id, self._ranker_of(point))
         return self._request
 
-    def _ranker_of(self, policy: Policy) -> Ranker:
+    def _ranker_of(self, point: SchedulingPoint) -> Ranker:
+        policy = self.policy_of(point.policy)
         if not policy.shared:
-            return self._new_ranker(policy)
+            return self._new_ranker(policy, point)
         if policy.name not in self._shared:
-            self._shared[policy.name] = self._new_ranker(policy)
+            self._shared[policy.name] = self._new_ranker(policy, point)
         return self._shared[policy.name]

@@ -65,9 +65,9 @@ async def _decode(
 ) -> GenerationResult:
     predict_s = setting.profile.predict_s if policy.uses_predictor else 0.0
     parts = Parts(
-        open_session=lambda request: _session(header, record, request, setting.profile),
+        open_session=lambda request: _session(header, record, request, setting.profile, policy.reads_along),
         policy_of=lambda _: policy,
-        new_ranker=lambda _: ranker,
+        new_ranker=lambda *_: ranker,
         reader=_TracedReader(draft_runners(record, header.vocab_size, header.k), header.vocab_size),
         residency=_residency(header, setting.capacity),
         schedule=setting.schedule,
@@ -103,7 +103,7 @@ def _request(header: TraceHeader, record: TraceRecord, policy: Policy) -> Genera
 
 
 def _session(
-    header: TraceHeader, record: TraceRecord, request: GenerationRequest, profile: DeviceProfile
+    header: TraceHeader, record: TraceRecord, request: GenerationRequest, profile: DeviceProfile, watches_catch_up: bool
 ) -> TimedSession:
     return TimedSession(
         target=target_runner(record, header.vocab_size, header.k),
@@ -119,6 +119,7 @@ def _session(
             max_new_tokens=request.max_new_tokens,
             context_left=request.max_new_tokens,
         ),
+        watches_catch_up=watches_catch_up,
         profile=profile,
     )
 

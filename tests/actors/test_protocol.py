@@ -28,10 +28,10 @@ from memspec_actors.protocols.requests import GenerationRequest, SamplingParams
 from memspec_actors.protocols.results import GenerationResult
 from memspec_actors.runtime import Crashed, Restarted, RuntimeEvent
 from memspec_actors.runtime.testing import VirtualWorkers, run_virtual
-from memspec_actors.scheduling.artefacts import Artefact, DraftSpec
-from memspec_actors.scheduling.policy import Policy, parse_policy
-from memspec_actors.scheduling.ranker_pool import new_ranker
-from memspec_actors.scheduling.rankers import Ranker, Ranking, RankingContext
+from memspec_actors.scheduling.artefacts import Artefact, DraftArena, DraftSpec
+from memspec_actors.scheduling.policy import parse_policy
+from memspec_actors.scheduling.ranker_pool import RankerMaker
+from memspec_actors.scheduling.rankers import Ranking, RankingContext
 from memspec_actors.scheduling.residency import Residency
 from memspec_actors.speculation.commit import CommitState
 from memspec_actors.speculation.rules import acceptance_rule
@@ -44,7 +44,17 @@ from memspec_actors.telemetry.reader import read_events
 from memspec_actors.wiring import Parts, Wired, wire
 
 DRAFTS = ("a", "b", "c", "d", "e")
-POLICIES = ("memspec", "prediction-only", "mab-async", "mab-async:shared", "mab-sync", "target-only")
+POLICIES = (
+    "memspec",
+    "prediction-only",
+    "mab-async",
+    "mab-async:shared",
+    "mab-sync",
+    "mab-exp3",
+    "hedge",
+    "memspec+",
+    "target-only",
+)
 PROMPT = (1, 2, 3)
 SLOT_BYTES = 640
 
@@ -175,8 +185,8 @@ class World:
         self.target = ToyRunner(seed=self.seed)
         self.log = EventLog.open(self.log_path)
         self.memory = Memory(self.capacity, budget)
-        specs = [DraftSpec(name, (Artefact(name, nbytes),)) for name, nbytes in sizes.items()]
-        self.residency = Residency(specs, capacity=self.capacity, budget_bytes=budget)
+        self.specs = [DraftSpec(name, (Artefact(name, nbytes),)) for name, nbytes in sizes.items()]
+        self.residency = Residency(self.specs, capacity=self.capacity, budget_bytes=budget)
         self.reader = Reader(self.rng, self.faults, self.memory, self.seed)
         self._log_start(sizes, budget)
         self.wired = self._wire()
@@ -199,10 +209,16 @@ class World:
 
     def _wire(self) -> Wired:
         schedule = ScheduleConfig(interval=self.rng.randint(1, 5), prediction=self.prediction)  # type: ignore[arg-type]
+        maker = RankerMaker(
+            drafts=DRAFTS,
+            predictor=lambda: ShiftingRanker(self.rng, self.faults),
+            capacity=self.capacity,
+            fits=DraftArena(self.specs, self.memory.budget).could_hold,
+        )
         parts = Parts(
             open_session=self._open_session,
             policy_of=lambda name: parse_policy(name, DRAFTS),
-            new_ranker=self._new_ranker,
+            new_ranker=lambda policy, point: maker.make(policy, seed=point.seed),
             reader=self.reader,
             residency=self.residency,
             schedule=schedule,
@@ -242,9 +258,6 @@ class World:
         (placement,) = placements
         self.memory.take(draft, placement.offset, placement.offset + placement.nbytes)
 
-    def _new_ranker(self, policy: Policy) -> Ranker:
-        return new_ranker(policy, DRAFTS, ShiftingRanker(self.rng, self.faults))
-
     def _on_progress(self, progress: LoadProgress) -> None:
         if self.rng.random() < self.faults.progress_crashes:
             raise RuntimeError("the observer has a bug")
@@ -276,6 +289,7 @@ class World:
                 max_new_tokens=request.max_new_tokens,
                 context_left=1000,
             ),
+            watches_catch_up=parse_policy(request.policy, DRAFTS).reads_along,
         )
 
     def request(

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from memspec_actors.models.session import BoundDraft, DecodeSession, StepOutcome
 from memspec_actors.models.testing import ToyRunner
+from memspec_actors.protocols.feedback import Shadow
 from memspec_actors.protocols.messages import ResidentDraft
 from memspec_actors.protocols.requests import GenerationRequest, SamplingParams
 from memspec_actors.speculation.commit import CommitState
@@ -39,6 +40,7 @@ def session_of(
     accept: str = "auto",
     end_ids: frozenset[int] = frozenset(),
     seed: int = 0,
+    watches_catch_up: bool = False,
 ) -> DecodeSession:
     sampling = sampling or SamplingParams()
     request = GenerationRequest(
@@ -56,6 +58,7 @@ def session_of(
         target=target,
         request=request,
         num_ids=target.vocab_size,
+        watches_catch_up=watches_catch_up,
         accept=acceptance_rule(accept, greedy=sampling.greedy),
         stop_rule=stop_rule(request.stop_rule),
         state=CommitState(
@@ -244,3 +247,49 @@ def test_a_draft_that_outputs_nan_costs_only_its_own_tokens(temperature: float, 
             assert outcome.accepted == 0
         texts.append(session.state.token_ids)
     assert texts[0] == texts[1]
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_a_draft_that_catches_up_tells_what_it_would_have_said(seed: int) -> None:
+    """Feedback on drafts that did not run would be made up: compared with fresh logits at every token of the text."""
+    rng = random.Random(seed)
+    target = ToyRunner(seed=seed)
+    drafts = {name: ToyRunner(seed=seed, error_rate=0.4, error_seed=ord(name)) for name in "abc"}
+    session = session_of(target, max_new_tokens=120, watches_catch_up=True)
+    outcome = session.prefill()
+    shadows: list[Shadow] = []
+    while outcome.commit.finish_reason is None:
+        reader = rng.choice("abc")
+        if rng.random() < 0.5:
+            session.warm(bound(reader, drafts[reader]))
+        ran = rng.choice([None, *"abc"])
+        outcome = session.step(bound(ran, drafts[ran]) if ran else None)
+        shadows += outcome.shadows
+    assert len({shadow.draft for shadow in shadows}) == 3
+    for shadow in shadows:
+        assert shadow.start >= 0
+        for position, agrees in enumerate(shadow.agrees, len(PROMPT) + shadow.start):
+            predicted = int(drafts[shadow.draft].logits(session.tokens[:position]).argmax())
+            assert agrees == (predicted == session.tokens[position])
+
+
+def test_no_token_is_told_of_twice_and_none_is_left_out() -> None:
+    """A draft that reads along after every step must know of each generated token once."""
+    target, draft = ToyRunner(seed=2), ToyRunner(seed=2, error_rate=0.5)
+    session = session_of(target, max_new_tokens=60, watches_catch_up=True)
+    outcome = session.prefill()
+    told: list[int] = []
+    while outcome.commit.finish_reason is None:
+        session.warm(bound("a", draft))
+        outcome = session.step(None)
+        told += [shadow.start + i for shadow in outcome.shadows for i in range(len(shadow.agrees))]
+    assert told == list(range(len(session.generated) - 1))
+
+
+def test_catch_up_is_not_watched_unless_asked() -> None:
+    """The output layer would be computed for nothing under every policy."""
+    target, draft = ToyRunner(seed=2), ToyRunner(seed=2, error_rate=0.5)
+    session = session_of(target, max_new_tokens=20)
+    session.prefill()
+    session.warm(bound("a", draft))
+    assert session.step(None).shadows == ()

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from memspec_actors.protocols.feedback import Feedback
-from memspec_actors.scheduling.bandits import UcbRanker
+from memspec_actors.scheduling.bandits import Exp3Ranker, UcbRanker
 from memspec_actors.scheduling.rankers import RankingContext
 
 DRAFTS = ("general", "code", "math", "law")
@@ -16,7 +16,9 @@ CONTEXT = RankingContext(prompt_ids=(1,))
 
 def feedback(iteration: int, draft: str | None, emitted: int) -> Feedback:
     accepted = emitted - 1
-    return Feedback(iteration=iteration, draft=draft, drafted=5, accepted=accepted, emitted=emitted, cost_us=1.0)
+    return Feedback(
+        iteration=iteration, start=1, draft=draft, drafted=5, accepted=accepted, emitted=emitted, cost_us=1.0
+    )
 
 
 @pytest.mark.parametrize("exploration", [0.0, 0.5, 2.0])
@@ -49,3 +51,32 @@ def test_a_plain_target_step_pulls_no_arm() -> None:
     before = ranker.rank(CONTEXT)
     ranker.observe(feedback(0, None, 1))
     assert ranker.rank(CONTEXT) == before
+
+
+@pytest.mark.parametrize("mixing", [0.1, 1.0])
+def test_exp3_is_the_formula_over_the_whole_history(mixing: float) -> None:
+    """Weights that grew without the importance correction would stay with whatever was drawn first."""
+    rng = random.Random(4)
+    ranker = Exp3Ranker(DRAFTS, mixing, seed=1)
+    weights = np.ones(len(DRAFTS))
+    drawn_first = []
+    for iteration in range(150):
+        ranking = ranker.rank(CONTEXT)
+        probabilities = (1 - mixing) * weights / weights.sum() + mixing / len(DRAFTS)
+        told = dict(zip(ranking.order, ranking.scores, strict=True))
+        assert [told[draft] for draft in DRAFTS] == pytest.approx(probabilities)
+        assert list(ranking.scores[1:]) == sorted(ranking.scores[1:], reverse=True)
+        drawn = DRAFTS.index(ranking.order[0])
+        drawn_first.append(drawn)
+        ran, emitted = (drawn if rng.random() < 0.6 else rng.randrange(len(DRAFTS))), rng.randint(1, 6)
+        if ran == drawn:
+            weights[drawn] *= math.exp(mixing / len(DRAFTS) * (emitted / 6) / probabilities[drawn])
+        ranker.observe(feedback(iteration, DRAFTS[ran], emitted))
+    assert set(drawn_first) == set(range(len(DRAFTS))), "no draft is ever ruled out"
+
+
+def test_exp3_draws_the_same_drafts_for_the_same_seed() -> None:
+    """Behaviour 11: a run could not be repeated."""
+    draws = [[Exp3Ranker(DRAFTS, 1.0, seed).rank(CONTEXT).order[0] for seed in range(40)] for _ in range(2)]
+    assert draws[0] == draws[1]
+    assert len(set(draws[0])) == len(DRAFTS)

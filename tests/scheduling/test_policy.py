@@ -16,6 +16,11 @@ DRAFTS = ("general", "code", "math")
         ("general-static", Policy(name="general-static", ranked_by="one draft", static_draft="general")),
         ("static:code", Policy(name="static:code", ranked_by="one draft", static_draft="code")),
         ("target-only", Policy(name="target-only", ranked_by="nothing")),
+        ("hedge", Policy(name="hedge", ranked_by="hedge", learns=True, reads_along=True)),
+        (
+            "memspec+",
+            Policy(name="memspec+", ranked_by="blend", learns=True, reads_along=True, ranks_every_iteration=True),
+        ),
         ("mab-async", Policy(name="mab-async", ranked_by="ucb", prefetches=False, learns=True, exploration=2.0)),
         (
             "mab-sync:c=0.5,shared",
@@ -39,6 +44,9 @@ def test_known_policies(text: str, policy: Policy) -> None:
 @pytest.mark.parametrize(
     ("text", "hint"),
     [
+        ("mab-exp3:gamma=0", "'gamma=0' must give a number in (0, 1]"),
+        ("hedge:discount=1.1", "'discount=1.1' must give a number in (0, 1]"),
+        ("hedge:shared", "unknown option 'shared'"),
         ("memspek", "did you mean 'memspec'?"),
         ("static-general", "known: memspec, prediction-only, "),
         ("static:cod", "did you mean 'code'?"),

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from memspec_actors.protocols.feedback import Feedback
 from memspec_actors.protocols.messages import SchedulingPoint
-from memspec_actors.scheduling.policy import Policy, parse_policy
+from memspec_actors.scheduling.policy import parse_policy
 from memspec_actors.scheduling.ranker_pool import RankerPool
 from memspec_actors.scheduling.rankers import Ranking, RankingContext
 
@@ -33,12 +33,14 @@ class Diary:
 
 def point(request_id: str, iterations: Sequence[int], policy: str = "mab-async") -> SchedulingPoint:
     feedback = tuple(
-        Feedback(iteration=i, draft="a", drafted=5, accepted=1, emitted=2, cost_us=1.0) for i in iterations
+        Feedback(iteration=i, start=1, draft="a", drafted=5, accepted=1, emitted=2, cost_us=1.0) for i in iterations
     )
     return SchedulingPoint(
         request_id=request_id,
         interval=3,
         policy=policy,
+        seed=5,
+        plan=None,
         prompt_ids=(1, 2),
         recent_ids=(3,),
         num_generated=9,
@@ -52,10 +54,7 @@ def point(request_id: str, iterations: Sequence[int], policy: str = "mab-async")
 def pool(*diaries: Diary) -> RankerPool:
     ready = iter(diaries)
 
-    def new_ranker(policy: Policy) -> Diary:
-        return next(ready)
-
-    return RankerPool(lambda name: parse_policy(name, DRAFTS), new_ranker)
+    return RankerPool(lambda name: parse_policy(name, DRAFTS), lambda policy, point: next(ready))
 
 
 def test_every_iteration_is_observed_exactly_once() -> None:

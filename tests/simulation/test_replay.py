@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from memspec_actors.protocols import events
 from memspec_actors.scheduling.policy import Policy, parse_policy
-from memspec_actors.scheduling.ranker_pool import new_ranker
+from memspec_actors.scheduling.ranker_pool import RankerMaker
 from memspec_actors.scheduling.rankers import Ranker
 from memspec_actors.simulation.profile import DeviceProfile
 from memspec_actors.simulation.replay import Setting, replay
@@ -17,7 +17,7 @@ from memspec_actors.telemetry.event_log import EventLog
 from memspec_actors.telemetry.reader import read_events
 from tests.simulation.toys import ShiftingRanker, Toys, schedule
 
-POLICIES = ("memspec", "prediction-only", "mab-sync", "mab-async", "static:d0", "target-only")
+POLICIES = ("memspec", "prediction-only", "mab-sync", "mab-async", "hedge", "memspec+", "static:d0", "target-only")
 
 
 def _profile(load_iterations: float) -> DeviceProfile:
@@ -35,7 +35,8 @@ def _profile(load_iterations: float) -> DeviceProfile:
 def _ranker(policy: Policy, drafts: tuple[str, ...], seed: int) -> Ranker:
     """Make a ranker of its own for each of the two runs: rankers learn."""
     shifting = ShiftingRanker(seed, drafts)
-    return new_ranker(policy, drafts, shifting) if policy.uses_drafts else shifting
+    maker = RankerMaker(drafts=drafts, predictor=lambda: shifting, capacity=2, fits=lambda names: len(names) <= 2)
+    return maker.make(policy, seed=seed) if policy.uses_drafts else shifting
 
 
 def _history(log: Path) -> list[tuple[object, ...]]:
@@ -105,7 +106,7 @@ def test_the_time_of_a_replay_is_the_sum_of_its_parts() -> None:
     profile = _profile(2.7)
     policy = parse_policy("static:d0", ("d0",))
     setting = Setting(profile=profile, schedule=schedule(4), capacity=2)
-    result = replay(header, record, policy, new_ranker(policy, ("d0",), None), setting)
+    result = replay(header, record, policy, _ranker(policy, ("d0",), 0), setting)
     plain_s, full_s, prompt_s, load_s = 0.007, 0.0135, 0.0074, 2.7 * 0.0135
     waiting = 0
     while prompt_s + waiting * plain_s < load_s:
@@ -128,7 +129,7 @@ def test_a_draft_whose_context_ends_sits_out_in_a_replay_too() -> None:
     policy = parse_policy("static:d0", ("d0",))
     setting = Setting(profile=_profile(0.3), schedule=schedule(4), capacity=1)
     with TemporaryDirectory() as scratch:
-        real = toys.decode(policy, new_ranker(policy, ("d0",), None), setting, Path(scratch) / "log")
-    replayed = replay(header, record, policy, new_ranker(policy, ("d0",), None), setting)
+        real = toys.decode(policy, _ranker(policy, ("d0",), 0), setting, Path(scratch) / "log")
+    replayed = replay(header, record, policy, _ranker(policy, ("d0",), 0), setting)
     assert replayed.scheduling.drafts == real.scheduling.drafts
     assert replayed.timing == real.timing

@@ -19,7 +19,7 @@ from memspec_actors.protocols.results import GenerationResult
 from memspec_actors.protocols.traces import TRACE_FORMAT, TraceHeader, TraceRecord
 from memspec_actors.runtime.testing import run_virtual
 from memspec_actors.scheduling.artefacts import Artefact, DraftSpec
-from memspec_actors.scheduling.policy import Policy
+from memspec_actors.scheduling.policy import Policy, parse_policy
 from memspec_actors.scheduling.rankers import Ranker, Ranking, RankingContext
 from memspec_actors.scheduling.residency import Residency
 from memspec_actors.simulation.pace import TimedSession, new_workers
@@ -82,7 +82,7 @@ class Toys:
         parts = Parts(
             open_session=lambda request: self._session(request, setting),
             policy_of=lambda _: policy,
-            new_ranker=lambda _: ranker,
+            new_ranker=lambda *_: ranker,
             reader=ToyReader(self.drafts),
             residency=residency,
             schedule=setting.schedule,
@@ -125,6 +125,7 @@ class Toys:
                 context_left=1000,
             ),
             profile=setting.profile,
+            watches_catch_up=parse_policy(request.policy, tuple(self.drafts)).reads_along,
         )
 
 

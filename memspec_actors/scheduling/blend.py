@@ -1,0 +1,128 @@
+"""MemSpec+: the predictor and what the drafts achieve, each as far as it is to be trusted, and the price of a load.
+
+The probability that a draft is the best one is a logistic model of two witnesses: the logarithm of the predictor's
+probability p, and the draft's record e, the sum over the last tokens at which it was seen, running or reading along, of
+(agreed with the target) - (what drafts agree on average). Their weights lie between two settings, according to the
+trust t in the predictor:
+
+    P(d) ~ exp(a log p(d) + w e(d)),      (a, w) = t (1.3, 0.1) + (1 - t) (0.05, 0.5)
+
+where both pairs were fitted to traces, one with a predictor that knows all drafts, one with predictors that do not. The
+trust is a belief that the predictor is right: every late token at which its first choice was seen is evidence (Bayes'
+rule), and at each scheduling point it recovers a little, the more so the more the predictor has changed its mind.
+"""
+
+import itertools
+import math
+from collections.abc import Callable, Mapping, Sequence
+
+from memspec_actors.protocols.feedback import Feedback
+from memspec_actors.scheduling.evidence import Agreement, sightings
+from memspec_actors.scheduling.load_times import LoadTimes
+from memspec_actors.scheduling.rankers import Ranker, Ranking, RankingContext
+
+__all__ = ["BlendRanker", "Trust"]
+
+TRUSTED, DISTRUSTED = (1.3, 0.1), (0.05, 0.5)  # weights of predictor and record
+RECORD_TOKENS = 12
+AVERAGE = 0.8  # agreement of drafts with the target, by token
+DOUBT = 0.05  # share of the predictor's probabilities that is spread over all drafts: none is ruled out
+HORIZON = 12.0  # iterations that a load must pay off in
+CANDIDATES = 8  # drafts considered for the places in memory
+
+
+class Trust:
+    """Believe in the predictor as far as its first choices agree with the target."""
+
+    START = 0.95
+    RIGHT, WRONG = 0.95, 0.8  # how often its first choice agrees with the target, by token, if it is right and if not
+    RECOVERY = 0.3  # at each scheduling point
+    SURE = 0.99
+
+    def __init__(self) -> None:
+        self.value = self.START
+
+    def see(self, agrees: bool) -> None:
+        """Weigh one token at which the predictor's first choice was seen."""
+        right = self.value * (self.RIGHT if agrees else 1.0 - self.RIGHT)
+        wrong = (1.0 - self.value) * (self.WRONG if agrees else 1.0 - self.WRONG)
+        self.value = min(self.SURE, max(1.0 - self.SURE, right / (right + wrong)))
+
+    def recover(self, changed: float) -> None:
+        """Hear the predictor anew; ``changed`` is the total variation from what it said before, in [0, 1]."""
+        moved = max(self.RECOVERY, changed / 2)
+        self.value += moved * (self.START - self.value)
+
+
+class BlendRanker:
+    """Rank the best set of drafts to have in memory first, and within it the likeliest first.
+
+    The best set has the largest sum of probabilities among the sets of at most ``capacity`` drafts that fit in memory.
+    A draft that is not resident counts only for the share of the time left that remains after its load.
+    """
+
+    def __init__(
+        self, drafts: Sequence[str], predictor: Ranker, capacity: int, fits: Callable[[Sequence[str]], bool]
+    ) -> None:
+        self._predictor = predictor
+        self._capacity = capacity
+        self._fits = fits
+        self._agreement = Agreement(drafts)
+        self._prior = dict.fromkeys(drafts, 1.0 / len(drafts))
+        self._trust = Trust()
+        self._loads = LoadTimes()
+        self._interval = -1
+        self._num_iterations = self._num_tokens = 0
+
+    def rank(self, context: RankingContext) -> Ranking:
+        if context.interval != self._interval:
+            self._hear(self._predictor.rank(context), is_first=self._interval < 0)
+            self._interval = context.interval
+        probability = self._probabilities()
+        chosen = self._best_set(self._worth(probability, context))
+        self._loads.see(chosen, context.resident, self._num_iterations)
+        order = sorted(probability, key=lambda draft: (draft not in chosen, -probability[draft]))
+        return Ranking(tuple(order), tuple(probability[draft] for draft in order))
+
+    def observe(self, feedback: Feedback) -> None:
+        self._num_iterations += 1
+        self._num_tokens += feedback.emitted
+        self._agreement.observe(feedback)
+        first = max(self._prior, key=lambda draft: self._prior[draft])
+        oldest = feedback.start + feedback.emitted - RECORD_TOKENS
+        for draft, position, agrees in sightings(feedback):
+            if draft == first and position >= oldest:
+                self._trust.see(agrees)
+
+    def _hear(self, ranking: Ranking, is_first: bool) -> None:
+        told = dict(zip(ranking.order, ranking.scores, strict=True))
+        total = sum(told.values())
+        prior = {draft: (1 - DOUBT) * told.get(draft, 0.0) / total + DOUBT / len(self._prior) for draft in self._prior}
+        if not is_first:
+            self._trust.recover(sum(abs(prior[draft] - self._prior[draft]) for draft in prior) / 2)
+        self._prior = prior
+
+    def _probabilities(self) -> dict[str, float]:
+        trust = self._trust.value
+        a, w = (trust * high + (1 - trust) * low for high, low in zip(TRUSTED, DISTRUSTED, strict=True))
+        logits = {draft: a * math.log(p) + w * self._record(draft) for draft, p in self._prior.items()}
+        highest = max(logits.values())
+        powers = {draft: math.exp(logit - highest) for draft, logit in logits.items()}
+        total = sum(powers.values())
+        return {draft: power / total for draft, power in powers.items()}
+
+    def _record(self, draft: str) -> float:
+        return sum(agrees - AVERAGE for age, agrees in self._agreement.of(draft) if age < RECORD_TOKENS)
+
+    def _worth(self, probability: Mapping[str, float], context: RankingContext) -> dict[str, float]:
+        per_iteration = self._num_tokens / self._num_iterations if self._num_iterations else 1.0
+        left = HORIZON if context.tokens_left is None else min(HORIZON, context.tokens_left / per_iteration)
+        after_load = max(0.0, 1.0 - self._loads.mean / max(left, 1.0))
+        return {d: p if d in context.resident else p * after_load for d, p in probability.items()}
+
+    def _best_set(self, worth: Mapping[str, float]) -> tuple[str, ...]:
+        candidates = sorted(worth, key=lambda draft: -worth[draft])[:CANDIDATES]
+        sizes = range(1, self._capacity + 1)
+        sets = itertools.chain.from_iterable(itertools.combinations(candidates, size) for size in sizes)
+        possible = (each for each in sets if self._fits(each))
+        return max(possible, key=lambda each: sum(worth[draft] for draft in each), default=())

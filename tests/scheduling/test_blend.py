@@ -1,0 +1,179 @@
+"""MemSpec+ against its formulas in plain loops, and what it is for: wrong predictors, loads that do not pay, bytes."""
+
+import itertools
+import random
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+
+from memspec_actors.protocols.feedback import Feedback, Shadow
+from memspec_actors.scheduling.blend import BlendRanker
+from memspec_actors.scheduling.rankers import Ranking, RankingContext
+
+DRAFTS = ("general", "code", "math", "law")
+K = 5
+
+
+class Oracle:
+    """A predictor that says what it is set to say."""
+
+    def __init__(self, *scores: float) -> None:
+        self.scores = scores
+
+    def rank(self, context: RankingContext) -> Ranking:
+        pairs = sorted(zip(self.scores, DRAFTS, strict=True), reverse=True)
+        return Ranking(tuple(name for _, name in pairs), tuple(score for score, _ in pairs))
+
+    def observe(self, feedback: Feedback) -> None:
+        raise AssertionError("the trained predictor learns nothing")
+
+
+def context(
+    interval: int, resident: Sequence[str] = DRAFTS, tokens_left: int | None = None, num_generated: int = 1
+) -> RankingContext:
+    return RankingContext(
+        prompt_ids=(1,),
+        interval=interval,
+        num_generated=num_generated,
+        tokens_left=tokens_left,
+        resident=tuple(resident),
+    )
+
+
+def iteration(number: int, start: int, draft: str | None, accepted: int, *shadows: Shadow) -> Feedback:
+    return Feedback(
+        iteration=number,
+        start=start,
+        draft=draft,
+        drafted=K if draft else 0,
+        accepted=accepted,
+        emitted=accepted + 1,
+        cost_us=1.0,
+        shadows=shadows,
+    )
+
+
+def any_two(names: Sequence[str]) -> bool:
+    return len(names) <= 2
+
+
+def blended(prior: np.ndarray, record: np.ndarray, trust: float) -> np.ndarray:
+    """Give the formula of the module's docstring."""
+    powers = np.exp((trust * 1.3 + (1 - trust) * 0.05) * np.log(prior) + (trust * 0.1 + (1 - trust) * 0.5) * record)
+    result: np.ndarray = powers / powers.sum()
+    return result
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_probabilities_are_the_formula_over_the_whole_history(seed: int) -> None:
+    """Evidence would be counted twice, for another draft, or for ever, and trust would follow nobody's record."""
+    rng = random.Random(seed)
+    predictor = Oracle(0.25, 0.25, 0.25, 0.25)
+    ranker = BlendRanker(DRAFTS, predictor, 2, any_two)
+    prior, trust, start = np.full(4, 0.25), 0.95, 1
+    seen: dict[str, dict[int, bool]] = {draft: {} for draft in DRAFTS}
+    for number in range(60):
+        if number % 4 == 0:
+            predictor.scores = tuple(rng.random() for _ in DRAFTS)
+            told = 0.95 * np.array(predictor.scores) / sum(predictor.scores) + 0.05 / 4
+            if number:
+                trust += max(0.3, np.abs(told - prior).sum() / 4) * (0.95 - trust)
+            prior = told
+        ranking = ranker.rank(context(number // 4))
+        scores = dict(zip(ranking.order, ranking.scores, strict=True))
+        late = [[a - 0.8 for t, a in seen[draft].items() if t >= start - 12] for draft in DRAFTS]
+        expected = blended(prior, np.array([sum(each) for each in late]), trust)
+        assert [scores[draft] for draft in DRAFTS] == pytest.approx(expected)
+        draft = rng.choice([*DRAFTS, None])
+        accepted = rng.randint(0, K) if draft else 0
+        other = rng.choice([each for each in DRAFTS if each != draft])
+        shadow = Shadow(other, max(1, start - 7), tuple(rng.random() < 0.5 for _ in range(min(start - 1, 7))))
+        ranker.observe(iteration(number, start, draft, accepted, shadow))
+        tokens = [(draft, start + i, i < accepted) for i in range(min(accepted + 1, K))] if draft else []
+        tokens += [(other, shadow.start + i, agrees) for i, agrees in enumerate(shadow.agrees)]
+        start += accepted + 1
+        for name, position, agrees in tokens:
+            seen[name][position] = agrees
+            if name == DRAFTS[int(prior.argmax())] and position >= start - 12:
+                right, wrong = (0.95, 0.8) if agrees else (0.05, 0.2)
+                trust = min(0.99, max(0.01, trust * right / (trust * right + (1 - trust) * wrong)))
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_the_best_set_is_that_of_trying_all(seed: int) -> None:
+    """Under a byte budget a large draft would push out two small ones that are worth more together."""
+    rng = random.Random(seed)
+    nbytes = {draft: rng.randint(1, 5) for draft in DRAFTS}
+    resident = rng.sample(DRAFTS, 2)
+    scores = [rng.random() for _ in DRAFTS]
+    ranker = BlendRanker(DRAFTS, Oracle(*scores), 3, lambda names: sum(nbytes[name] for name in names) <= 6)
+    ranking = ranker.rank(context(0, resident, tokens_left=8))
+    probability = blended(0.95 * np.array(scores) / sum(scores) + 0.05 / 4, np.zeros(4), 0.95)
+    price = 1 - 1 / 8  # a load of one iteration, eight iterations of one token left
+    worth = {d: p * (1 if d in resident else price) for d, p in zip(DRAFTS, probability, strict=True)}
+    subsets = [s for n in (1, 2, 3) for s in itertools.combinations(DRAFTS, n) if sum(nbytes[d] for d in s) <= 6]
+    best = max(subsets, key=lambda subset: sum(worth[draft] for draft in subset))
+    assert set(ranking.order[: len(best)]) == set(best)
+    assert set(ranking.order) == set(DRAFTS), "a draft that is left out could not run even if it is all there is"
+
+
+def fail(ranker: BlendRanker, runs: str, reads_along: str, num_iterations: int) -> None:
+    """Let one draft run and be wrong at once every time, while another would have been right."""
+    for number in range(num_iterations):
+        ranker.observe(iteration(number, 1 + number, runs, 0, Shadow(reads_along, 1 + number, (True,))))
+
+
+def test_a_predictor_that_is_wrong_is_overruled_within_an_interval() -> None:
+    """MemSpec would stay with what the predictor says for the whole text, however badly it does."""
+    ranker = BlendRanker(DRAFTS, Oracle(0.02, 0.9, 0.04, 0.04), 2, any_two)
+    resident = ("code", "law")
+    assert ranker.rank(context(0, resident)).order[0] == "code"
+    fail(ranker, "code", "law", 4)
+    assert ranker.rank(context(0, resident)).order[0] == "law"
+    assert ranker.rank(context(1, resident)).order[0] == "law", "it says the same again, and that is no news"
+
+
+def test_a_predictor_that_sees_a_turn_coming_is_believed() -> None:
+    """Evidence for what has been would hold the new draft back until the old one has failed."""
+    predictor = Oracle(0.02, 0.9, 0.04, 0.04)
+    ranker = BlendRanker(DRAFTS, predictor, 2, any_two)
+    ranker.rank(context(0))
+    for number in range(4):
+        ranker.observe(iteration(number, 1 + 6 * number, "code", K))
+    assert ranker.rank(context(1)).order[0] == "code"
+    predictor.scores = (0.02, 0.04, 0.9, 0.04)
+    assert ranker.rank(context(2)).order[0] == "math"
+
+
+def test_no_load_is_begun_that_the_text_will_not_outlast() -> None:
+    """At the end of a text a draft would be evicted for one that never runs."""
+    scores = (0.1, 0.3, 0.6, 0.0)
+    resident = ("general", "code")
+    fresh = BlendRanker(DRAFTS, Oracle(*scores), 2, any_two)
+    assert set(fresh.rank(context(0, resident, tokens_left=200)).order[:2]) == {"code", "math"}
+    late = BlendRanker(DRAFTS, Oracle(*scores), 2, any_two)
+    assert set(late.rank(context(0, resident, tokens_left=1)).order[:2]) == {"general", "code"}
+
+
+def test_loads_are_priced_by_how_long_they_were_seen_to_take() -> None:
+    """On a slow disk a marginally better draft would be loaded for most of the time in which it is wanted."""
+    firsts = []
+    for iterations in (1, 9):
+        predictor = Oracle(0.4, 0.6, 0.0, 0.0)
+        ranker = BlendRanker(DRAFTS, predictor, 1, lambda names: len(names) <= 1)
+        assert ranker.rank(context(0, ())).order[0] == "code"
+        for number in range(iterations):
+            ranker.observe(iteration(number, 1 + number, None, 0))
+        ranker.rank(context(0, ("code",)))
+        predictor.scores = (0.6, 0.4, 0.0, 0.0)
+        firsts.append(ranker.rank(context(1, ("code",))).order[0])
+    assert firsts == ["general", "code"]
+
+
+def test_a_draft_that_the_predictor_does_not_know_can_still_win() -> None:
+    """A draft added after training would never run, whatever it achieves."""
+    ranker = BlendRanker(DRAFTS, Oracle(0.5, 0.3, 0.2, 0.0), 2, any_two)
+    ranker.rank(context(0))
+    fail(ranker, "general", "law", 6)
+    assert ranker.rank(context(0)).order[0] == "law"
