@@ -92,12 +92,16 @@ class MemoryConfig(_Section, frozen=True, kw_only=True):
 
 
 class ScheduleConfig(_Section, frozen=True, kw_only=True):
-    """``[schedule]``: a scheduling point every ``interval`` iterations (N), seeing ``recent_tokens`` tokens (T)."""
+    """``[schedule]``: a scheduling point every ``interval`` iterations (N), seeing ``recent_tokens`` tokens (T).
+
+    ``plan`` is the file of plans that an oracle's policy follows.
+    """
 
     policy: str = "memspec"
     interval: int = 4
     recent_tokens: int = 64
     prediction: Literal["overlapped", "inline"] = "overlapped"
+    plan: str | None = None
 
     def __post_init__(self) -> None:
         _require(self.interval >= 1, "[schedule] interval", self.interval, "an integer >= 1")
@@ -265,11 +269,16 @@ class Config(_Section, frozen=True, kw_only=True):
         predictor = self.predictor
         if predictor.path is not None:
             predictor = replace(predictor, path=_located(predictor.path, base))
+        schedule = self.schedule
+        if schedule.plan is not None:
+            schedule = replace(schedule, plan=_absolute(schedule.plan, base))
         serve = self.serve
         if serve.uds is not None:
             serve = replace(serve, uds=_absolute(serve.uds, base))
         target = replace(self.target, model=_located(self.target.model, base))
-        return replace(self, target=target, drafts=drafts, predictor=predictor, events=events, serve=serve)
+        return replace(
+            self, target=target, drafts=drafts, schedule=schedule, predictor=predictor, events=events, serve=serve
+        )
 
 
 def _located(model: str, base: Path) -> str:

@@ -28,6 +28,7 @@ from memspec_actors.protocols.requests import GenerationRequest, SamplingParams
 from memspec_actors.protocols.results import GenerationResult, ResidencySnapshot, Statistics
 from memspec_actors.runtime import Crashed, DeadLetter, Failed, Restarted, RuntimeEvent
 from memspec_actors.scheduling.artefacts import Artefact, DraftArena, DraftSpec
+from memspec_actors.scheduling.plan_choice import PlanFile
 from memspec_actors.scheduling.policy import Policy, parse_policy
 from memspec_actors.scheduling.ranker_pool import RankerMaker
 from memspec_actors.scheduling.rankers import Ranker
@@ -83,6 +84,7 @@ class MemSpec:
         self._residency = _residency(loadout)
         self._predictor: Ranker | None = None
         self._noted: set[str] = set()
+        self._plans = PlanFile(config.schedule.plan, self._names)
         self._resolve(SamplingParams())  # a wrong policy or rule is found when the engine opens
         self._wired = self._wire()
         self._requests = Requests(self._wired.decoder, loop)
@@ -151,9 +153,10 @@ class MemSpec:
         sampling = sampling or SamplingParams()
         self._check_bias(sampling)
         resolved = self._resolve(sampling, policy=policy, stop=stop, accept=accept, method=method)
+        prompt_ids = self.encode(prompt, raw=raw)
         request = GenerationRequest(
             request_id=secrets.token_hex(8),
-            prompt_ids=self.encode(prompt, raw=raw),
+            prompt_ids=prompt_ids,
             max_new_tokens=max_new_tokens,
             sampling=sampling,
             seed=secrets.randbits(63) if sampling.seed is None else sampling.seed,
@@ -162,6 +165,7 @@ class MemSpec:
             accept=resolved.accept,
             lossless=resolved.lossless,
             thresholds=resolved.thresholds,
+            plan=self._plans.plan_for(self._policy_of(resolved.policy), prompt_ids),
         )
         self._note_loss(resolved)
         self._commit_state(request)  # a request that cannot emit a token is refused here
@@ -256,7 +260,9 @@ class MemSpec:
     def _resolve(self, sampling: SamplingParams, **asked: str | None) -> _Resolved:
         """Fill in the configured policy and rules, and check that they exist."""
         choice = choose(self.config, **asked)
-        if parse_policy(choice.policy, self._names).uses_predictor and self._predictor is None:
+        policy = parse_policy(choice.policy, self._names)
+        self._plans.check(policy)
+        if policy.uses_predictor and self._predictor is None:
             self._predictor = _open_predictor(choice.policy, self.config, self._loadout)
         stop_rule(choice.stop)
         rule = acceptance_rule(choice.accept, greedy=sampling.greedy)

@@ -16,6 +16,8 @@ from memspec_actors import Config, MemSpec, SamplingParams
 from memspec_actors.config import DraftConfig, EventsConfig, ScheduleConfig, StorageConfig, TargetConfig
 from memspec_actors.errors import CheckpointError, ConfigError, EngineClosed, IncompatibleDraft, InvalidRequest
 from memspec_actors.protocols import events
+from memspec_actors.protocols.traces import PLAN_FORMAT, Plan, PlanHeader, PlanStep
+from memspec_actors.scheduling.plans import write_plans
 from memspec_actors.telemetry.reader import read_events
 from memspec_actors.zoo import path as zoo_path
 from memspec_actors.zoo.world import DOMAINS, sample_phases, sample_request
@@ -59,6 +61,19 @@ async def heartbeat() -> AsyncIterator[list[float]]:
         task.cancel()
 
 
+POLICIES = (
+    "target-only",
+    "general-static",
+    "static:law",
+    "prediction-only",
+    "mab-sync",
+    "mab-async",
+    "mab-exp3",
+    "hedge",
+    "memspec+",
+)
+
+
 async def test_greedy_text_equals_transformers_under_every_policy() -> None:
     """Speculation would change the text."""
     transformers = pytest.importorskip("transformers")
@@ -67,7 +82,7 @@ async def test_greedy_text_equals_transformers_under_every_policy() -> None:
     prompts: list[str] = [sample_request(rng, sample_phases(rng), split="eval").prompt_text for _ in range(6)]
     prompts += ["Who wrote the Odyssey?", "def fib(n):\n    ", "Ünïcödé ≠ ASCII; 日本語 🙂"]
     async with MemSpec.open() as engine:
-        for prompt in prompts:
+        for number, prompt in enumerate(prompts):
             ids = engine.encode(prompt)
             inputs = torch.tensor([ids])
             output = model.generate(
@@ -75,7 +90,7 @@ async def test_greedy_text_equals_transformers_under_every_policy() -> None:
                 eos_token_id=list(engine.end_ids),
             )  # fmt: skip
             expected = tuple(output[0, len(ids) :].tolist())
-            for policy in ("target-only", "general-static", "static:law", "memspec"):
+            for policy in (POLICIES[number % len(POLICIES)], POLICIES[(number + 5) % len(POLICIES)], "memspec"):
                 result = await engine.generate(prompt, max_new_tokens=64, policy=policy)
                 assert result.token_ids == expected, f"{policy} on {prompt!r}"
                 assert result.finish_reason == ("stop" if expected[-1] in engine.end_ids else "length")
@@ -326,3 +341,34 @@ async def test_five_requests_naming_five_drafts_all_finish() -> None:
     for name, result in zip(DOMAINS, results, strict=True):
         assert set(result.scheduling.drafts) <= {name}
         assert result.scheduling.drafts[name].iterations > 0
+
+
+async def test_an_oracle_follows_the_plan_of_its_prompt(tmp_path: Path) -> None:
+    """The upper bound that every policy is measured by would be something else."""
+    async with MemSpec.open() as engine:
+        ids = engine.encode(MIXED)
+        expected = (await engine.generate(MIXED, max_new_tokens=80, policy="target-only")).token_ids
+        with pytest.raises(ConfigError, match="needs a plan file"):
+            engine.stream(MIXED, policy="oracle-dynamic")
+    drafts = ("general", "code", "math", "law", "medical")
+    header = PlanHeader(
+        format=PLAN_FORMAT,
+        policy="oracle-dynamic",
+        target="",
+        drafts=dict.fromkeys(drafts, ""),
+        interval=4,
+        capacity=2,
+        k=5,
+    )
+    steps = (PlanStep(0, ("law", "code")), PlanStep(40, ("code", "law")))
+    write_plans(tmp_path / "plans", header, [Plan(prompt_ids=ids, steps=steps)])
+    schedule = ScheduleConfig(policy="oracle-dynamic", plan=str(tmp_path / "plans"), prediction="inline")
+    async with MemSpec.open(Config(schedule=schedule, events=EventsConfig(path=str(tmp_path / "log")))) as engine:
+        result = await engine.generate(MIXED, max_new_tokens=80)
+        assert result.token_ids == expected
+        with pytest.raises(InvalidRequest, match="no plan for this prompt"):
+            engine.stream("another prompt")
+    records = [event for event in read_events(tmp_path / "log") if isinstance(event, events.PredictionMade)]
+    orders = [event.order for event in records]
+    assert orders[0] == ("law", "code") and orders[-1] == ("code", "law")
+    assert set(result.scheduling.drafts) <= {"law", "code"}

@@ -40,6 +40,7 @@ capacity = 2                # drafts held in memory beside the target (K)
 policy = "memspec"          # how drafts are scheduled; the README lists the policies
 interval = 4                # iterations between scheduling points (N)
 recent_tokens = 64          # generated tokens that the predictor sees beside the prompt (T)
+# plan = "plans.jsonl"      # the plans that an oracle's policy follows
 prediction = "overlapped"   # "overlapped" with decoding, or "inline": decoding waits for it
 
 [speculation]

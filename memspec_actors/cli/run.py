@@ -23,6 +23,7 @@ def run(
     ] = None,
     config: ConfigOption = None,
     policy: Annotated[str | None, typer.Option(help="How drafts are scheduled, e.g. memspec, target-only.")] = None,
+    plan: Annotated[Path | None, typer.Option(metavar="FILE", help="The plans that an oracle follows.")] = None,
     method: Annotated[
         str | None,
         typer.Option(help="A stop and an acceptance rule at once: vanilla, assistedgen, gen-only, adasd, ..."),
@@ -48,7 +49,7 @@ def run(
 ) -> None:
     """Generate text for one prompt and stream it."""
     sampling = _sampling(temperature, top_k, top_p, min_p, seed, tuple(stop_string or ()))
-    chosen = _with_overrides(load_config(config), policy, method, stop, accept, events)
+    chosen = _with_plan(_with_overrides(load_config(config), policy, method, stop, accept, events), plan)
     text = _read_prompt(prompt)
 
     from memspec_actors.cli.generation import generate
@@ -97,3 +98,9 @@ def _with_overrides(
     if events is not None:
         config = replace(config, events=replace(config.events, path=str(events)))
     return config
+
+
+def _with_plan(config: "Config", plan: Path | None) -> "Config":
+    from msgspec.structs import replace
+
+    return config if plan is None else replace(config, schedule=replace(config.schedule, plan=str(plan)))

@@ -16,6 +16,7 @@ DRAFTS = ("general", "code", "math")
         ("general-static", Policy(name="general-static", ranked_by="one draft", static_draft="general")),
         ("static:code", Policy(name="static:code", ranked_by="one draft", static_draft="code")),
         ("target-only", Policy(name="target-only", ranked_by="nothing")),
+        ("oracle-dynamic", Policy(name="oracle-dynamic", ranked_by="plan")),
         ("hedge", Policy(name="hedge", ranked_by="hedge", learns=True, reads_along=True)),
         (
             "memspec+",

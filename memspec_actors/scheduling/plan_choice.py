@@ -1,0 +1,43 @@
+"""Which plan a request follows, if its policy follows one."""
+
+from collections.abc import Sequence
+
+from memspec_actors.errors import ConfigError, InvalidRequest
+from memspec_actors.protocols.traces import Plan
+from memspec_actors.scheduling.plans import Plans, read_plans
+from memspec_actors.scheduling.policy import Policy
+
+__all__ = ["PlanFile"]
+
+
+class PlanFile:
+    """Hold the plans that an engine was given, or know that it was given none (``path`` None)."""
+
+    def __init__(self, path: str | None, draft_names: Sequence[str]) -> None:
+        self._path = path
+        self._plans: Plans | None = None if path is None else read_plans(path)
+        unknown = [] if self._plans is None else [name for name in self._plans.header.drafts if name not in draft_names]
+        if unknown:
+            raise ConfigError(f"{path}: plans with a draft {unknown[0]!r}; the configured ones are {list(draft_names)}")
+
+    def check(self, policy: Policy) -> None:
+        """Raise ConfigError if the policy needs plans that are not there, or those of another oracle."""
+        if not policy.needs_plan:
+            return
+        if self._plans is None:
+            raise ConfigError(
+                f"policy {policy.name!r} needs a plan file: make one from a trace of the prompts and give it as"
+                f" [schedule] plan or --plan"
+            )
+        if self._plans.header.policy != policy.name:
+            made_for = self._plans.header.policy
+            raise ConfigError(f"{self._path}: holds plans of {made_for!r}; policy {policy.name!r} needs its own")
+
+    def plan_for(self, policy: Policy, prompt_ids: tuple[int, ...]) -> Plan | None:
+        """Return the plan to follow. Raises ConfigError like `check`, InvalidRequest for a prompt without one."""
+        self.check(policy)
+        if not policy.needs_plan or self._plans is None:
+            return None
+        if prompt_ids not in self._plans.by_prompt:
+            raise InvalidRequest(f"{self._path}: holds no plan for this prompt of {len(prompt_ids)} tokens")
+        return self._plans.by_prompt[prompt_ids]
