@@ -30,6 +30,7 @@ __all__ = [
     "ErrorBody",
     "ErrorReply",
     "GenerationFields",
+    "Health",
     "Measured",
     "Model",
     "ModelList",
@@ -78,7 +79,7 @@ class GenerationFields(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown
     ignore_eos: bool | None = None
     presence_penalty: Penalty | None = None
     frequency_penalty: Penalty | None = None
-    repetition_penalty: Annotated[float, Meta(gt=0.0, le=100.0)] | None = None
+    repetition_penalty: Annotated[float, Meta(ge=0.01, le=100.0)] | None = None
     logit_bias: dict[TokenId, Annotated[float, Meta(ge=-100.0, le=100.0)]] | None = None
     n: Literal[1] | None = None
     user: str | None = None
@@ -232,6 +233,10 @@ class ChatChunkChoice(msgspec.Struct, frozen=True, kw_only=True):
 class ChatChunk(Measured, frozen=True, kw_only=True):
     choices: tuple[ChatChunkChoice, ...]
     object: Literal["chat.completion.chunk"] = "chat.completion.chunk"
+
+
+class Health(msgspec.Struct, frozen=True, kw_only=True):
+    status: Literal["loading", "ok", "stopping"]
 
 
 class Model(msgspec.Struct, frozen=True, kw_only=True):

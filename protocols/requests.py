@@ -1,7 +1,6 @@
 """What a caller asks for: sampling, where to stop, and how to schedule."""
 
 from collections.abc import Mapping
-from math import isfinite
 from typing import Literal
 
 import msgspec
@@ -59,16 +58,16 @@ class SamplingParams(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
         _require(_is(self.min_tokens, int) and self.min_tokens >= 0, "min_tokens", self.min_tokens, "an integer >= 0")
         for name in ("presence_penalty", "frequency_penalty"):
             penalty = getattr(self, name)
-            _require(_is(penalty, int, float) and isfinite(penalty), name, penalty, "a finite number")
+            _require(_is(penalty, int, float) and abs(penalty) <= 100.0, name, penalty, "a number in [-100, 100]")
         _require(
-            _is(self.repetition_penalty, int, float) and 0.0 < self.repetition_penalty < float("inf"),
-            "repetition_penalty", self.repetition_penalty, "a finite number > 0 (1 is off)",
+            _is(self.repetition_penalty, int, float) and 0.01 <= self.repetition_penalty <= 100.0,
+            "repetition_penalty", self.repetition_penalty, "a number in [0.01, 100] (1 is off)",
         )  # fmt: skip
         _require(
             isinstance(self.logit_bias, Mapping)
             and all(_is(each, int) for each in self.logit_bias)
-            and all(_is(bias, int, float) and isfinite(bias) for bias in self.logit_bias.values()),
-            "logit_bias", self.logit_bias, "a mapping from token ids to finite numbers",
+            and all(_is(bias, int, float) and abs(bias) <= 1000.0 for bias in self.logit_bias.values()),
+            "logit_bias", self.logit_bias, "a mapping from token ids to numbers in [-1000, 1000]",
         )  # fmt: skip
         _require(
             self.logprobs is None or (_is(self.logprobs, int) and 0 <= self.logprobs <= MAX_LOGPROBS),

@@ -37,8 +37,9 @@ def serve(
     import anyio
 
     from memspec_actors.daemon.server import serve
+    from memspec_actors.daemon.service import Service
 
-    if anyio.run(serve, chosen, _announce) == signal.SIGINT:
+    if anyio.run(serve, Service(chosen), _announce) == signal.SIGINT:
         raise typer.Exit(130)
 
 

@@ -7,7 +7,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import Mount, Route
 
-from memspec_actors.daemon import completions, dashboard, drafts, monitoring, status
+from memspec_actors.daemon import completions, dashboard, drafts, monitoring, openapi, status
 from memspec_actors.daemon.access import AccessControl
 from memspec_actors.daemon.refusals import respond_to_refusal, respond_to_unexpected
 from memspec_actors.daemon.service import Service
@@ -21,6 +21,7 @@ def create_app(service: Service) -> Starlette:
         routes=[
             Route("/", dashboard.page),
             Mount("/dashboard", dashboard.files),
+            Route("/openapi.json", openapi.openapi),
             Route("/health", status.health),
             Route("/v1/models", status.models),
             Route("/v1/models/{name}", status.model),

@@ -11,7 +11,7 @@ from memspec_actors.daemon.disconnects import unless_disconnected
 from memspec_actors.daemon.generations import Generation
 from memspec_actors.daemon.json_response import json_response
 from memspec_actors.daemon.logprobs import TokenTexts
-from memspec_actors.daemon.options import Prompt, max_new_tokens, prompt_of, sampling_of, scheduling_of
+from memspec_actors.daemon.options import Prompt, max_new_tokens, param_of, prompt_of, sampling_of, scheduling_of
 from memspec_actors.daemon.refusals import Refusal, refusal_of
 from memspec_actors.daemon.replies import ChatWording, CompletionWording, Wording
 from memspec_actors.daemon.server_sent import DONE, EventStream, server_sent
@@ -79,7 +79,7 @@ async def _begin(service: Service, wanted: CompletionRequest | ChatCompletionReq
     except ConfigError as error:
         raise refusal_of(error, scheduling.field) from error
     except MemSpecError as error:
-        raise refusal_of(error, prompt.field) from error
+        raise refusal_of(error, param_of(str(error), wanted, prompt.field)) from error
     return service.generations.open(stream)
 
 

@@ -9,7 +9,7 @@ from memspec_actors.daemon.refusals import Refusal
 from memspec_actors.protocols.http import ChatCompletionRequest, CompletionRequest, GenerationFields
 from memspec_actors.protocols.requests import SamplingParams
 
-__all__ = ["Prompt", "Scheduling", "max_new_tokens", "prompt_of", "sampling_of", "scheduling_of"]
+__all__ = ["Prompt", "Scheduling", "max_new_tokens", "param_of", "prompt_of", "sampling_of", "scheduling_of"]
 
 DEFAULT_COMPLETION_TOKENS = 16  # OpenAI's
 _ROLES = {"developer": "system"}  # what chat templates call it
@@ -54,6 +54,12 @@ def max_new_tokens(request: CompletionRequest | ChatCompletionRequest, context: 
             raise Refusal(400, "max_tokens differs from max_completion_tokens; give one of them", param="max_tokens")
         return request.max_completion_tokens or request.max_tokens or context
     return request.max_tokens or DEFAULT_COMPLETION_TOKENS
+
+
+def param_of(message: str, request: GenerationFields, otherwise: str) -> str:
+    """Return the field that an engine's refusal begins with, or ``otherwise`` if it begins with none."""
+    first = message.partition(" ")[0]
+    return first if first in request.__struct_fields__ else otherwise
 
 
 def sampling_of(request: CompletionRequest | ChatCompletionRequest) -> SamplingParams:

@@ -9,7 +9,6 @@ from contextlib import contextmanager
 import anyio
 import uvicorn
 
-from memspec_actors.config import Config
 from memspec_actors.daemon.app import create_app
 from memspec_actors.daemon.listening import address_of, listen
 from memspec_actors.daemon.service import Service
@@ -21,26 +20,25 @@ END_S = 1.0  # after the drain's deadline, what is still open has so long to be 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
-async def serve(config: Config, announce: Callable[[str], None]) -> int:
+async def serve(service: Service, announce: Callable[[str], None]) -> int:
     """Serve until a signal comes; return the signal's number. ``announce`` hears what to tell the user.
 
     Raises ConfigError if the daemon cannot listen, what MemSpec.open raises, and SystemFailed if the engine ends.
     """
-    service = Service(config)
-    with listen(config.serve) as listener:
+    with listen(service.config) as listener:
         announce(f"serving {service.model_name} on {address_of(listener)}, loading models")
         server = _Server(service)
         with _on_signals(server.drain):
             async with anyio.create_task_group() as group:
-                group.start_soon(_run_engine, service, config, announce)
+                group.start_soon(_run_engine, service, announce)
                 await server.serve(sockets=[listener])
                 if not service.close():
                     group.cancel_scope.cancel()  # it is still being opened
     return server.signal
 
 
-async def _run_engine(service: Service, config: Config, announce: Callable[[str], None]) -> None:
-    async with MemSpec.open(config, on_event=service.observe) as engine:
+async def _run_engine(service: Service, announce: Callable[[str], None]) -> None:
+    async with MemSpec.open(service.engine_config, on_event=service.observe) as engine:
         announce("ready")
         await service.run(engine)
 

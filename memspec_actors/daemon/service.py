@@ -24,6 +24,7 @@ class Service:
     """Serve one engine, from before it is open until after it is closed."""
 
     def __init__(self, config: Config) -> None:
+        self.engine_config = config
         self.config = config.serve
         self.model_name = config.serve.model_name or _name_of(config.target.model)
         self.created = int(time.time())
@@ -31,7 +32,7 @@ class Service:
         self.metrics = Metrics(lambda: self.generations.num_open)
         self.feed = EventFeed()
         self._engine: MemSpec | None = None
-        self._serving = anyio.CancelScope()
+        self._serving: anyio.CancelScope | None = None
 
     @classmethod
     def of(cls, connection: HTTPConnection) -> "Service":
@@ -56,13 +57,15 @@ class Service:
     async def run(self, engine: MemSpec) -> None:
         """Serve requests with an open engine until `close`. Raises SystemFailed if the engine ends by itself."""
         self._engine = engine
-        with self._serving:
+        with anyio.CancelScope() as self._serving:
             raise await engine.wait_failed()
 
     def close(self) -> bool:
-        """Let go of the engine; tell whether there was one."""
+        """Let go of the engine; return False if there is none yet."""
+        if self._serving is None:
+            return False
         self._serving.cancel()
-        return self._engine is not None
+        return True
 
     def observe(self, event: Event) -> None:
         """Take in what happens in the engine."""

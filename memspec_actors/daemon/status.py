@@ -5,7 +5,7 @@ from starlette.responses import Response
 
 from memspec_actors.daemon.json_response import json_response
 from memspec_actors.daemon.service import Service
-from memspec_actors.protocols.http import Model, ModelList
+from memspec_actors.protocols.http import Health, Model, ModelList
 
 __all__ = ["health", "model", "models"]
 
@@ -13,7 +13,7 @@ __all__ = ["health", "model", "models"]
 async def health(request: Request) -> Response:
     """Say whether requests are served: 200 and ``ok``, or 503 and ``loading`` or ``stopping``."""
     phase = Service.of(request).phase
-    return json_response({"status": phase}, status=200 if phase == "ok" else 503)
+    return json_response(Health(status=phase), status=200 if phase == "ok" else 503)
 
 
 async def models(request: Request) -> Response:

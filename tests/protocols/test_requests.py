@@ -19,6 +19,12 @@ NAN = float("nan")
         *(("seed", value) for value in (-1, 2**63, 1.5, "1", True)),
         *(("stop", value) for value in ("END", ("",), (1,), 5, None)),
         *(("stop_token_ids", value) for value in (5, ("5",), (5.0,), None)),
+        *(("min_tokens", value) for value in (-1, 1.5, None)),
+        *(("presence_penalty", value) for value in (1e308, -101, NAN, "1", None)),
+        *(("frequency_penalty", value) for value in (1e308, -101, NAN, "1", None)),
+        *(("repetition_penalty", value) for value in (0.0, 1e-300, 101, NAN, "1", None)),
+        *(("logit_bias", value) for value in ({"1": 1.0}, {1: NAN}, {1: 1e308}, [1], None)),
+        *(("logprobs", value) for value in (-1, 21, True, 1.5)),
     ],
 )
 def test_what_cannot_be_used_is_refused_by_name(name: str, value: Any) -> None:

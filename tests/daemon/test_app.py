@@ -1,0 +1,105 @@
+"""The daemon before its models are loaded, and when something goes wrong inside."""
+
+import threading
+from collections.abc import AsyncIterator
+from typing import Any
+
+import httpx2
+import pytest
+
+from memspec_actors.config import Config, ServeConfig
+from memspec_actors.daemon.app import create_app
+from memspec_actors.daemon.service import Service
+
+pytestmark = pytest.mark.anyio
+COMPLETION = {"model": "memspec-zoo", "prompt": "x"}
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+@pytest.fixture
+async def service() -> AsyncIterator[Service]:
+    yield Service(Config(serve=ServeConfig(max_body="1KB")))
+
+
+@pytest.fixture
+async def client(service: Service) -> AsyncIterator[httpx2.AsyncClient]:
+    transport = httpx2.ASGITransport(create_app(service), raise_app_exceptions=False)
+    async with httpx2.AsyncClient(transport=transport, base_url="http://localhost") as client:
+        yield client
+
+
+class BrokenEngine:
+    """An engine with a bug; it remembers on which threads it was asked to encode."""
+
+    context = 100
+    drafts: dict[str, int] = {}  # noqa: RUF012
+
+    def __init__(self) -> None:
+        self.threads: list[threading.Thread] = []
+
+    def encode(self, prompt: str, *, raw: bool) -> tuple[int, ...]:
+        self.threads.append(threading.current_thread())
+        raise RuntimeError("a bug in /secret/path.py")
+
+    async def encode_aside(self, prompt: str, *, raw: bool) -> tuple[int, ...]:
+        import anyio
+
+        return await anyio.to_thread.run_sync(lambda: self.encode(prompt, raw=raw))
+
+
+async def test_while_models_load_health_says_so_and_requests_are_to_come_again(client: httpx2.AsyncClient) -> None:
+    """A balancer would send requests that fail, or a client would give up for good."""
+    health = await client.get("/health")
+    assert (health.status_code, health.json()) == (503, {"status": "loading"})
+    for reply in (await client.post("/v1/completions", json=COMPLETION), await client.get("/drafts")):
+        assert (reply.status_code, reply.json()["error"]["code"]) == (503, "loading")
+        assert reply.headers["retry-after"]
+    assert (await client.get("/v1/models")).status_code == 200
+
+
+async def test_a_bug_shows_no_more_than_that_there_is_one(service: Service, client: httpx2.AsyncClient) -> None:
+    broken: Any = BrokenEngine()
+    service._engine = broken
+    reply = await client.post("/v1/completions", json=COMPLETION)
+    assert (reply.status_code, reply.json()["error"]["code"]) == (500, "internal_error")
+    assert "secret" not in reply.text
+    assert "bug" not in reply.text
+    assert service.generations.num_open == 0
+
+
+async def test_a_long_prompt_is_encoded_beside_the_event_loop(service: Service, client: httpx2.AsyncClient) -> None:
+    """A megabyte takes the tokenizer more than a second, in which no other stream would go on."""
+    service.config = ServeConfig()
+    broken: Any = BrokenEngine()
+    service._engine = broken
+    for prompt in ("short", "long " * 1000):
+        await client.post("/v1/completions", json={**COMPLETION, "prompt": prompt})
+    short, long = broken.threads
+    assert short is threading.current_thread()
+    assert long is not threading.current_thread()
+
+
+async def test_a_body_over_the_limit_is_not_read_to_its_end(client: httpx2.AsyncClient) -> None:
+    async def body() -> AsyncIterator[bytes]:
+        for _ in range(3):
+            yield b" " * 500
+        raise AssertionError("it was read on")
+
+    reply = await client.post("/v1/completions", content=body())
+    assert (reply.status_code, reply.json()["error"]["code"]) == (413, "body_too_large")
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "status"),
+    [("GET", "/v1/completions", 405), ("PUT", "/drafts", 405), ("GET", "/v1/nothing", 404)],
+)
+async def test_a_wrong_method_or_path_is_an_error_object(
+    client: httpx2.AsyncClient, method: str, path: str, status: int
+) -> None:
+    reply = await client.request(method, path)
+    assert reply.status_code == status
+    assert reply.json()["error"]["type"]

@@ -1,0 +1,164 @@
+"""The daemon as a process: sockets, signals, callers that go away."""
+
+import json
+import re
+import signal
+import socket
+import stat
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+
+from memspec_actors.cli import main
+from memspec_actors.protocols.events import SystemStopped
+from memspec_actors.telemetry.reader import read_events
+
+LONG: dict[str, Any] = {
+    "model": "memspec-zoo", "prompt": [5, 6, 7], "max_tokens": 400, "ignore_eos": True, "temperature": 0,
+    "stream": True,
+}  # fmt: skip
+
+
+def data_lines(reply: httpx2.Response) -> Any:
+    return (line.removeprefix("data: ") for line in reply.iter_lines() if line.startswith("data: "))
+
+
+def follow(address: str) -> Iterator[dict[str, Any]]:
+    """Yield the daemon's events from its start on."""
+    with httpx2.stream("GET", f"{address}/events", headers={"Last-Event-ID": "0"}, timeout=60) as reply:
+        for data in data_lines(reply):
+            yield json.loads(data)
+
+
+def events_of(address: str, request_id: str) -> list[dict[str, Any]]:
+    """Return a request's events, once it has finished."""
+    found = []
+    for event in follow(address):
+        if event["request_id"] == request_id:
+            found.append(event)
+            if event["event"] == "request_finished":
+                break
+    return found
+
+
+def test_a_client_that_goes_away_ends_its_generation(daemon: str) -> None:
+    """It would be decoded to its end, for nobody, while others wait."""
+    with httpx2.stream("POST", f"{daemon}/v1/completions", json=LONG, timeout=60) as reply:
+        first = json.loads(next(data_lines(reply)))
+    finished = events_of(daemon, first["id"].removeprefix("cmpl-"))[-1]
+    assert finished["finish_reason"] == "cancelled"
+    assert finished["usage"]["completion_tokens"] < LONG["max_tokens"]
+
+
+def test_a_client_that_goes_away_while_it_waits_is_never_decoded(daemon: str) -> None:
+    with httpx2.stream("POST", f"{daemon}/v1/completions", json=LONG, timeout=60) as running:
+        lines = data_lines(running)
+        mine = json.loads(next(lines))["id"].removeprefix("cmpl-")
+        with pytest.raises(httpx2.ReadTimeout):
+            httpx2.post(f"{daemon}/v1/completions", json={**LONG, "stream": False}, timeout=0.2)
+        accepted = (event["request_id"] for event in follow(daemon) if event["event"] == "request_accepted")
+        assert mine in accepted
+        waited = events_of(daemon, next(accepted))
+    assert [event["event"] for event in waited] == ["request_accepted", "request_finished"]
+    assert waited[-1]["finish_reason"] == "cancelled"
+
+
+def ended(process: "subprocess.Popen[str]") -> tuple[int, str]:
+    """Wait for the end; return the exit code and what was told on standard error."""
+    _, told = process.communicate(timeout=60)
+    return process.returncode, told
+
+
+def test_a_stop_lets_running_requests_end_and_the_log_is_whole(start_daemon: Any, tmp_path: Path) -> None:
+    """A deployment would cut answers short, or leave a torn log."""
+    log, config = tmp_path / "events.jsonl", tmp_path / "memspec.toml"
+    config.write_text("[events]\npath = 'events.jsonl'\n[serve]\ndrain_timeout_s = 60.0\n")
+    with start_daemon("--config", str(config)) as (address, process), httpx2.Client(timeout=60) as client:
+        with (
+            client.stream("GET", f"{address}/events") as events,
+            client.stream("POST", f"{address}/v1/completions", json={**LONG, "max_tokens": 60}) as reply,
+        ):
+            lines = data_lines(reply)
+            next(lines)
+            process.send_signal(signal.SIGTERM)
+            *_, closing, done = lines
+            assert done == "[DONE]"
+            assert json.loads(closing)["choices"][0]["finish_reason"] == "length"
+            for _ in events.iter_lines():
+                pass  # whoever only looks on is let go
+        assert ended(process) == (0, "")
+    *_, last = read_events(log)
+    assert isinstance(last, SystemStopped)
+    assert log.read_bytes().endswith(b"}\n")
+
+
+def test_what_does_not_end_in_time_is_told_so(start_daemon: Any, tmp_path: Path) -> None:
+    """A text that was cut short would look finished."""
+    config = tmp_path / "memspec.toml"
+    config.write_text("[serve]\ndrain_timeout_s = 0.01\n")
+    with start_daemon("--config", str(config)) as (address, process):
+        with httpx2.stream("POST", f"{address}/v1/completions", json=LONG, timeout=60) as reply:
+            lines = data_lines(reply)
+            next(lines)
+            process.send_signal(signal.SIGINT)
+            *_, last = lines
+        assert json.loads(last)["error"]["code"] == "stopping"
+        assert ended(process) == (130, "")
+
+
+def test_a_second_signal_ends_at_once(start_daemon: Any, tmp_path: Path) -> None:
+    log = tmp_path / "events.jsonl"
+    with (
+        start_daemon("--events", str(log)) as (address, process),
+        httpx2.stream("POST", f"{address}/v1/completions", json=LONG, timeout=60) as reply,
+    ):
+        lines = data_lines(reply)
+        next(lines)
+        process.send_signal(signal.SIGTERM)
+        process.send_signal(signal.SIGINT)
+        code, _ = ended(process)
+    assert code in (128 + signal.SIGINT, 128 + signal.SIGTERM)
+    assert log.read_bytes().endswith(b"}\n"), "a record is one write: none is torn"
+
+
+def test_a_stop_while_models_load_ends_it(start_daemon: Any) -> None:
+    with start_daemon(wait=False) as (_, process):
+        process.send_signal(signal.SIGTERM)
+        code, told = ended(process)
+    assert code == 0
+    assert "Traceback" not in told
+
+
+def test_a_unix_socket_is_its_users_alone_and_goes_with_the_daemon(start_daemon: Any, tmp_path: Path) -> None:
+    path = tmp_path / "memspec.sock"
+    with socket.socket(socket.AF_UNIX) as stale:
+        stale.bind(str(path))  # as a killed daemon leaves it
+    with start_daemon("--uds", str(path)) as (address, process):
+        assert address == f"unix:{path}"
+        assert stat.S_IMODE(path.stat().st_mode) == 0o600
+        with httpx2.Client(transport=httpx2.HTTPTransport(uds=str(path))) as client:
+            assert client.get("http://anything/health").json() == {"status": "ok"}
+        assert main(["serve", "--uds", str(path)]) == 2, "a socket in use is not taken over"
+        process.send_signal(signal.SIGTERM)
+        assert ended(process)[0] == 0
+    assert not path.exists()
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--host", "0.0.0.0"], "there is no api_key"),
+        (["--port", "70000"], "[serve] port is 70000"),
+        (["--host", "203.0.113.7", "--api-key", "k"], "cannot listen there"),
+        (["--policy", "memspek", "--port", "0"], "unknown policy 'memspek'"),
+    ],
+)
+def test_what_cannot_be_served_is_one_line(capsys: pytest.CaptureFixture[str], options: list[str], said: str) -> None:
+    assert main(["serve", *options]) == 2
+    told = capsys.readouterr().err.splitlines()
+    assert said in told[-1]
+    assert re.fullmatch(r"memspec: error: .*", told[-1])
