@@ -4,7 +4,7 @@ import gzip
 import re
 from io import BufferedReader, RawIOBase
 from pathlib import Path
-from typing import BinaryIO, cast
+from typing import Any, BinaryIO, cast
 
 __all__ = ["log_files", "open_log_file", "rotated_files"]
 
@@ -44,7 +44,7 @@ class _Zstd(RawIOBase):
     def readable(self) -> bool:
         return True
 
-    def readinto(self, buffer: bytearray) -> int:  # type: ignore[override]
+    def readinto(self, buffer: Any, /) -> int:
         try:
             return self._stream.readinto(buffer)
         except self._error as error:

@@ -13,6 +13,6 @@ _PLACE = "{{story}}"
 
 def timeline_page(story: Story) -> str:
     """Return a page with the story in it, and the program that draws it."""
-    page = files(__package__).joinpath("page.html").read_text(encoding="utf-8")
+    page = files("memspec_actors.telemetry.timeline").joinpath("page.html").read_text(encoding="utf-8")
     # Whatever a log holds, it must not end the script element that it is put into.
     return page.replace(_PLACE, msgspec.json.encode(story).decode().replace("<", "\\u003c"))
