@@ -52,6 +52,10 @@ def train(
         typer.Option(metavar="FILE", help="A trace for evaluation that must share no prompt with this one."),
     ] = None,
     config: ConfigOption = None,
+    without: Annotated[
+        str | None,
+        typer.Option(metavar="DRAFT", help="Learn nothing where this draft is the best one, to see what that costs."),
+    ] = None,
     seed: Annotated[int, typer.Option(help="Train the same heads again.")] = 0,
     json: JsonOption = False,
 ) -> None:
@@ -63,7 +67,7 @@ def train(
     from memspec_actors.predictor.training import TrainParams
     from memspec_actors.predictor.training import train as fit
 
-    params = TrainParams(seed=seed, recent_tokens=chosen.schedule.recent_tokens)
+    params = TrainParams(seed=seed, without=without, recent_tokens=chosen.schedule.recent_tokens)
     directory = zoo.path("encoder") if encoder is None else encoder
     tokenizer = _target_tokenizer(chosen)
     with progress_bars() as progress:

@@ -45,6 +45,7 @@ class TrainParams(msgspec.Struct, frozen=True, kw_only=True):
     max_tokens: int = 256
     recent_tokens: int = 64
     seed: int = 0
+    without: str | None = None  # the draft at whose best points nothing is learned
     utility: UtilityParams = UtilityParams()
 
 
@@ -125,16 +126,25 @@ def _layout(directory: Path, encoder: BertEncoder, own: Tokenizer | None, params
 def _split(trace: TraceReader, params: TrainParams) -> tuple[list[Point], list[Point], list[str]]:
     """Give training points, validation points, and the hashes of all prompts; one prompt is on one side only."""
     rng = np.random.default_rng(params.seed)
+    unseen = _index(trace, params.without)
     sides: tuple[list[Point], list[Point]] = ([], [])
     hashes: list[str] = []
     for record in trace:
         digest = prompt_hash(record.prompt_ids)
         validates = int(digest[:8], 16) / 2**32 < params.validation_share
-        sides[validates].extend(training_points(record, params.utility, params.stride, rng))
+        points = training_points(record, params.utility, params.stride, rng)
+        sides[validates].extend(point for point in points if unseen not in point.labels)
         hashes.append(digest)
     if not sides[0] or not sides[1]:
         raise TraceError(f"{trace.path}: too few prompts to train and validate with ({len(hashes)}); collect more")
     return sides[0], sides[1], hashes
+
+
+def _index(trace: TraceReader, draft: str | None) -> int | None:
+    drafts = list(trace.header.drafts)
+    if draft is not None and draft not in drafts:
+        raise TraceError(f"{trace.path}, line 1: traces {', '.join(drafts)}, but no draft {draft!r} to do without")
+    return None if draft is None else drafts.index(draft)
 
 
 def _copy_encoder(source: Path, target: Path) -> None:

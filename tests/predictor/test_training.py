@@ -5,10 +5,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from memspec_actors.errors import TraceError
+from memspec_actors.predictor.ranker import PredictorRanker
 from memspec_actors.predictor.traces import TraceReader, open_trace_writer
 from memspec_actors.predictor.training import TrainParams, evaluate, train
+from memspec_actors.scheduling.rankers import RankingContext
 
 TraceMaker = Callable[..., Path]
 PARAMS = TrainParams(
@@ -51,6 +54,23 @@ def test_training_and_evaluation_must_not_share_a_prompt(
     train(training, encoder_dir, tmp_path / "out", params=few)
     with pytest.raises(TraceError, match=r"train, line 2.*trained on this prompt"):
         evaluate(training, tmp_path / "out")
+
+
+def test_a_predictor_trained_without_a_draft_does_not_find_it(
+    make_trace: TraceMaker, encoder_dir: Path, tmp_path: Path
+) -> None:
+    """What a wrong predictor costs would be measured with one that knows."""
+    training, evaluation = make_trace("train", 60, 1), TraceReader(make_trace("eval", 10, 2))
+    without, *others = evaluation.header.drafts
+    train(training, encoder_dir, tmp_path / "out", params=replace(PARAMS, without=without, max_epochs=20))
+    ranker = PredictorRanker.open(tmp_path / "out", (without, *others))
+    for record in evaluation:
+        ranking = ranker.rank(
+            RankingContext(prompt_ids=record.prompt_ids, recent_ids=record.output_ids[:12], interval=1)
+        )
+        assert ranking.order[0] != without
+    with pytest.raises(TraceError, match="no draft 'latin' to do without"):
+        train(training, encoder_dir, tmp_path / "out", params=replace(PARAMS, without="latin"))
 
 
 def test_the_same_seed_gives_the_same_head(make_trace: TraceMaker, encoder_dir: Path, tmp_path: Path) -> None:
