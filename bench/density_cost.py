@@ -50,13 +50,16 @@ def main() -> None:
     accepted = rng.beta(1.0, 6.0, NUM_SAMPLES * 4 // 5)
     rejected = rng.beta(5.0, 2.0, NUM_SAMPLES - len(accepted))
     estimator = OddsEstimator()
-    estimator.add(accepted=accepted.tolist(), rejected=rejected.tolist())
+    for side, is_accepted in ((accepted, True), (rejected, False)):
+        for distance in side:
+            estimator.add(float(distance), accepted=is_accepted)
     odds = estimator.snapshot()
     target, draft = (open_runner(Checkpoint.open(path(name)), dtype="float32") for name in ("target", "general"))
     p, q = (torch.randn(NUM_DRAFTED, target.vocab_size).mul_(4).softmax(-1) for _ in range(2))
 
     def publish() -> None:
-        estimator.add(accepted=(0.1,) * NUM_DRAFTED, rejected=(0.7,))
+        for i in range(NUM_DRAFTED + 1):
+            estimator.add(0.1, accepted=i < NUM_DRAFTED)
         estimator.snapshot()
 
     with torch.inference_mode():

@@ -206,7 +206,7 @@ class IterationReport(Message, frozen=True):
     waited_for: WaitedFor | None
     signals: tuple[float, ...] = ()  # what the stop rule went by, of each drafted token
     distances: tuple[float, ...] = ()  # of each verified token that was emitted, and of the rejected one
-    departures: int = 0  # tokens accepted though the target's own choice was another
+    departures: tuple[int, ...] = ()  # positions of tokens accepted though the target's own choice was another
 
     @property
     def rejected(self) -> int:

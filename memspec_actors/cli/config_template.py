@@ -46,9 +46,10 @@ prediction = "overlapped"   # "overlapped" with decoding, or "inline": decoding 
 [speculation]
 stop = "fixed:5"            # when to stop drafting: "fixed:K", "entropy", "confidence", "heuristic", "adaedl", "gain"
 accept = "auto"             # "auto", "exact", "match" or "rejection"; "auto" is exact when greedy, else match;
-                            # lossy: "bayes", "fsd:THRESHOLD", "bild:THRESHOLD"
+                            # lossy: "bayes", "calibrated", "fsd:THRESHOLD", "bild:THRESHOLD"
 # method = "adasd"          # both at once: "vanilla", "assistedgen", "gen-only", "verify-only", "adasd",
-                            # "adasd+assistedgen"; or "target", "draft:NAME": that model alone
+                            # "adasd+assistedgen", "gain-only", "adasd+gain", "calibrated"; or
+                            # "target", "draft:NAME": that model alone
 thresholds = "auto"         # rules that learn: "sync" waits for them, "async" never, "auto" where the text depends
 share_thresholds = false    # what they learn belongs to one text, or to all
 

@@ -47,7 +47,7 @@ class StepOutcome:
     commit: Commit
     drafted: int = 0
     accepted: int = 0
-    departures: int = 0
+    departures: tuple[int, ...] = ()  # positions of accepted tokens that were not the target's own choice
     signals: tuple[float, ...] = ()  # of each drafted token
     distances: tuple[float, ...] = ()  # of each token that was judged and survived the cut, and of the rejected one
     catch_up_tokens: int = 0
@@ -136,7 +136,7 @@ class DecodeSession:
             commit=commit,
             drafted=len(drafted),
             accepted=commit.accepted(verdict.num_accepted),
-            departures=sum(i < len(commit.ids) for i in verdict.departures),
+            departures=tuple(i for i in verdict.departures if i < len(commit.ids)),
             signals=signals,
             distances=verdict.distances[: len(commit.ids)],
             catch_up_tokens=catch_up_tokens,

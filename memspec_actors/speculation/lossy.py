@@ -6,6 +6,7 @@ part of the target's context from then on.
 
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import torch
@@ -82,8 +83,8 @@ class Relaxed(ABC):
         self.name = name
 
     @abstractmethod
-    def tolerates(self, judged: Judged, i: int) -> bool:
-        """Decide whether token i, which is not the target's choice, may stand."""
+    def tolerates(self, judged: Judged, i: int, departures: Sequence[int]) -> bool:
+        """Decide whether token i, which is not the target's choice, may stand; those at ``departures`` did."""
 
     def distances(self, judged: Judged, num_judged: int) -> tuple[float, ...]:
         """Return the distances of the first ``num_judged`` tokens if this rule learns from them."""
@@ -98,7 +99,7 @@ class Relaxed(ABC):
             own = judged.own(i)
             if own == proposed:
                 continue
-            if not self.tolerates(judged, i):
+            if not self.tolerates(judged, i, departures):
                 return Verdict(i, own, self.distances(judged, i + 1), tuple(departures))
             departures.append(i)
         num_drafted = len(proposal.ids)
@@ -109,18 +110,22 @@ class Bayes(Relaxed):
     """Tolerate a token by the probability of acceptance at its distance: AdaSD's verification step.
 
     Greedy: from 1/2 on. Sampling: with that probability. While the probability is undefined nothing is tolerated.
-    ``odds`` are those of all earlier iterations; the tokens accepted before in this one are counted in.
+    ``odds`` are those of all earlier iterations; the tokens accepted before in this one are counted in. Under the name
+    ``bayes`` a tolerated token counts as accepted from then on, as in the paper, which makes the next one at its
+    distance more tolerable. Under ``calibrated`` it counts as rejected, so that the probability stays that of a match.
     Source: AdaSD, section 4.4 and algorithm 1.
     """
 
-    def __init__(self) -> None:
-        super().__init__("bayes")
+    def __init__(self, name: str) -> None:
+        super().__init__(name)
         self.odds: Odds | None = None
 
-    def tolerates(self, judged: Judged, i: int) -> bool:
+    def tolerates(self, judged: Judged, i: int, departures: Sequence[int]) -> bool:
         if self.odds is None:
             return False
         *before, distance = judged.first_distances(i + 1)
+        if self.name == "calibrated":
+            before = [each for j, each in enumerate(before) if j not in departures]
         probability = self.odds.probability(distance, list(filter(is_between, before)))
         if probability is None:
             return False
@@ -140,7 +145,7 @@ class DivergenceThreshold(Relaxed):
         super().__init__(name)
         self._threshold = threshold
 
-    def tolerates(self, judged: Judged, i: int) -> bool:
+    def tolerates(self, judged: Judged, i: int, departures: Sequence[int]) -> bool:
         (distance,) = judged.distances(i, i + 1)
         return distance * distance <= self._threshold
 
@@ -157,5 +162,5 @@ class CrossEntropyThreshold(Relaxed):
         super().__init__(name)
         self._floor = math.exp(-threshold)
 
-    def tolerates(self, judged: Judged, i: int) -> bool:
+    def tolerates(self, judged: Judged, i: int, departures: Sequence[int]) -> bool:
         return float(judged.target_probs(i, i + 1)[0, judged.proposal.ids[i]]) >= self._floor

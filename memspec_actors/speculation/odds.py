@@ -1,6 +1,6 @@
 """How probable it is that a token is accepted, given the distance between draft and target: AdaSD's Bayes rule."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from memspec_actors.speculation.density import Density, DensityEstimator
@@ -47,12 +47,10 @@ class OddsEstimator:
         self.accepted = DensityEstimator()
         self.rejected = DensityEstimator()
 
-    def add(self, *, accepted: Iterable[float] = (), rejected: Iterable[float] = ()) -> None:
-        """Take the distances of tokens that were just verified."""
-        for distance in filter(is_between, accepted):
-            self.accepted.add(distance)
-        for distance in filter(is_between, rejected):
-            self.rejected.add(distance)
+    def add(self, distance: float, *, accepted: bool) -> None:
+        """Take the distance of a token that was just verified."""
+        if is_between(distance):
+            (self.accepted if accepted else self.rejected).add(distance)
 
     def snapshot(self) -> AcceptanceOdds:
         return AcceptanceOdds(self.accepted.snapshot(), self.rejected.snapshot())

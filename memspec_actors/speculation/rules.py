@@ -10,13 +10,13 @@ from memspec_actors.speculation.lossy import Bayes, CrossEntropyThreshold, Diver
 __all__ = ["acceptance_rule"]
 
 _LOSSLESS = ("auto", "exact", "match", "rejection")
-_LOSSY = ("bayes", "fsd:THRESHOLD", "bild:THRESHOLD")
+_LOSSY = ("bayes", "calibrated", "fsd:THRESHOLD", "bild:THRESHOLD")
 
 
 def acceptance_rule(name: str, *, greedy: bool) -> AcceptanceRule:
     """Return a new rule for one request; ``auto`` is ``exact`` when greedy, else ``match``.
 
-    At temperature 0 ``match`` and ``rejection`` are ``exact``: their noise decides nothing. ``bayes``,
+    At temperature 0 ``match`` and ``rejection`` are ``exact``: their noise decides nothing. ``bayes``, ``calibrated``,
     ``fsd:THRESHOLD`` (bits, in [0, 1]) and ``bild:THRESHOLD`` (nats) are lossy. Raises ConfigError for an unknown name
     and InvalidRequest for ``exact`` at a temperature above 0.
     """
@@ -24,8 +24,8 @@ def acceptance_rule(name: str, *, greedy: bool) -> AcceptanceRule:
         return _lossless_rule(name, greedy=greedy)
     kind, _, argument = name.partition(":")
     match kind:
-        case "bayes" if name == kind:
-            return Bayes()
+        case "bayes" | "calibrated" if name == kind:
+            return Bayes(name)
         case "fsd":
             return DivergenceThreshold(name, _threshold(name, argument, highest=1.0))
         case "bild":
@@ -54,5 +54,5 @@ def _threshold(name: str, argument: str, highest: float = float("inf")) -> float
 
 
 def _nearest(kind: str) -> str:
-    near = get_close_matches(kind, [*_LOSSLESS, "bayes", "fsd", "bild"], n=1)
+    near = get_close_matches(kind, [*_LOSSLESS, "bayes", "calibrated", "fsd", "bild"], n=1)
     return f"; did you mean {near[0]!r}?" if near else ""

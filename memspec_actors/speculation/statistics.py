@@ -90,7 +90,7 @@ class SpeculationCounters:
             catch_up_us=report.catch_up_us,
             prediction_us=report.waited_us if report.waited_for == "prediction" else 0.0,
             wait_us=report.waited_us if report.waited_for != "prediction" else 0.0,
-            departures=report.departures,
+            departures=len(report.departures),
         )
 
     def metrics(self) -> SpeculativeMetrics:

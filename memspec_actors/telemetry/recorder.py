@@ -145,5 +145,5 @@ def _iteration_event(
         gap_us=gap_us,
         waited_us=report.waited_us,
         waited_for=report.waited_for,
-        departures=report.departures,
+        departures=len(report.departures),
     )

@@ -68,7 +68,10 @@ def test_odds_are_bayes_rule_over_scipys_densities(seed: int, num_new: int) -> N
     rng = np.random.default_rng(seed)
     accepted, rejected = rng.beta(1, 4, 30), rng.beta(4, 2, 9)
     estimator = OddsEstimator()
-    estimator.add(accepted=[0.0, *accepted[: 30 - num_new], 1.0], rejected=[1.0, *rejected])
+    for distance in (0.0, *accepted[: 30 - num_new], 1.0):
+        estimator.add(float(distance), accepted=True)
+    for distance in (1.0, *rejected):
+        estimator.add(float(distance), accepted=False)
     odds = estimator.snapshot()
     for at in (0.05, 0.4, 0.8):
         for_a = gaussian_kde(accepted)(at)[0] * 30 / 39

@@ -59,7 +59,7 @@ def test_threshold_rules_tolerate_what_their_distance_allows(
 
 def test_bayes_accepts_only_matches_before_anything_was_learned() -> None:
     """A first mismatch would stand for no reason."""
-    rule = Bayes()
+    rule = Bayes("bayes")
     logits = rows(3, 1)
     wrong = int(logits[1].argmin())
     drafted = (int(logits[0].argmax()), wrong)
@@ -71,8 +71,9 @@ def test_bayes_accepts_only_matches_before_anything_was_learned() -> None:
 @pytest.mark.parametrize(("temperature", "seed"), [(0.0, 0), *((1.0, seed) for seed in range(8))])
 def test_a_draft_gone_nan_is_never_tolerated(temperature: float, seed: int) -> None:
     """A distance that is no number would compare as accepted, and garbage would become the text."""
-    rule, odds = Bayes(), OddsEstimator()
-    odds.add(accepted=(0.1, 0.5, 0.9), rejected=(0.2, 0.6))
+    rule, odds = Bayes("bayes"), OddsEstimator()
+    for distance in (0.1, 0.2, 0.5, 0.6, 0.9):
+        odds.add(distance, accepted=distance not in (0.2, 0.6))
     rule.odds = odds.snapshot()
     logits = rows(2, 3)
     wrong = int(logits[0].argmin())
