@@ -75,8 +75,8 @@ class PlanStep(msgspec.Struct, frozen=True, forbid_unknown_fields=True, array_li
 class Plan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Plan the drafts for one prompt, known by its ids: steps of growing position, the first at 0.
 
-    A scheduling point after ``n`` generated tokens follows the last step whose position is at most ``n``, so that a
-    plan holds even where the run of events differs a little from the planned one.
+    A scheduling point after ``n`` generated tokens follows the step whose position is nearest to ``n``, so that a plan
+    holds even where things go a little otherwise than planned.
     """
 
     prompt_ids: tuple[int, ...]

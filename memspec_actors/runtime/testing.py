@@ -30,15 +30,16 @@ class Deadlock(RuntimeError):
 class VirtualTimeLoop(asyncio.SelectorEventLoop):
     """Jump to the next timer instead of sleeping, and step the tasks that are ready in an order drawn from ``seed``.
 
-    Only steps of tasks change places: plain callbacks run first in, first out, as asyncio promises. Time starts at 0.
-    Raises Deadlock when every task waits for another. Threads are not waited for: use VirtualWorkers.
+    Only steps of tasks change places, and none with ``seed`` None: plain callbacks run first in, first out, as asyncio
+    promises. Time starts at 0. Raises Deadlock when every task waits for another. Threads are not waited for: use
+    VirtualWorkers.
     """
 
     _ready: deque[asyncio.Handle]
 
-    def __init__(self, seed: int = 0) -> None:
+    def __init__(self, seed: int | None = 0) -> None:
         self._now_s = 0.0
-        self._random = random.Random(seed)
+        self._random = None if seed is None else random.Random(seed)
         self._numbers = itertools.count()
         self._births: weakref.WeakKeyDictionary[asyncio.Task[Any], int] = weakref.WeakKeyDictionary()
         super().__init__(_JumpingSelector(self._jump))
@@ -61,7 +62,7 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
 
     def _run_once(self) -> None:
         steps = [(i, task) for i, handle in enumerate(self._ready) if (task := _task_of(handle)) is not None]
-        if len(steps) > 1:
+        if self._random is not None and len(steps) > 1:
             # By birth first: cancel scopes keep tasks in sets, whose order would differ from run to run.
             order = [i for i, task in sorted(steps, key=lambda step: self._births.get(step[1], -1))]
             self._random.shuffle(order)
@@ -109,7 +110,7 @@ class VirtualWorkers(Workers):
         return fn(*args)
 
 
-def run_virtual(async_fn: Callable[[], Awaitable[R]], *, seed: int = 0) -> R:
+def run_virtual(async_fn: Callable[[], Awaitable[R]], *, seed: int | None = 0) -> R:
     """Run ``async_fn()`` to its end on a fresh VirtualTimeLoop and return its result. Raises Deadlock."""
     return anyio.run(async_fn, backend="asyncio", backend_options={"loop_factory": lambda: VirtualTimeLoop(seed)})
 

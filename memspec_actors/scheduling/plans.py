@@ -1,6 +1,5 @@
 """Read, write and follow plans: how an oracle ranks the drafts along the texts of known prompts."""
 
-import bisect
 import itertools
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -26,14 +25,13 @@ class Plans(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PlanRanker:
-    """Rank as a plan says: by the last step whose position the text has reached."""
+    """Rank as a plan says: by the step whose position is nearest to where the text is."""
 
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
 
     def rank(self, context: RankingContext) -> Ranking:
-        steps = self._plan.steps
-        order = steps[bisect.bisect_right(steps, context.num_generated, key=lambda step: step.position) - 1].order
+        order = min(self._plan.steps, key=lambda step: abs(step.position - context.num_generated)).order
         return Ranking(order, tuple(1.0 / rank for rank in range(1, len(order) + 1)))
 
     def observe(self, feedback: Feedback) -> None:

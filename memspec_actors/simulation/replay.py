@@ -57,7 +57,7 @@ def replay(
     log: EventLog | None = None,
 ) -> GenerationResult:
     """Decode one traced prompt from a cold start and return what the engine says of it; times are virtual seconds."""
-    return run_virtual(lambda: _decode(header, record, policy, ranker, setting, log or EventLog.open(None)))
+    return run_virtual(lambda: _decode(header, record, policy, ranker, setting, log or EventLog.open(None)), seed=None)
 
 
 async def _decode(
