@@ -6,12 +6,15 @@ At a scheduling point an ordered choice of K drafts is made, and then, as the re
 - the best-ranked loaded draft of the choice runs; where none is loaded, the one that ran before if it still is there,
   else the target alone;
 - a draft outside the choice leaves with the next iteration boundary, the running one with the boundary after another
-  has taken over; a load that is not wanted any more is dropped at once;
-- absent drafts are loaded one at a time, in the order of the choice, as soon as there is a place;
+  has taken over;
+- absent drafts are queued to be loaded, in the order of the choice, as soon as there is a place for each; they are
+  loaded one at a time, first come first served;
+- a load that is not wanted any more is dropped at once; one that has not begun keeps its place until its turn comes;
 - a loaded draft runs from the second boundary on: at the first one it is warmed and announced.
 
 Before the first interval the choice is known at once, and loads go on while the prompt is encoded. How far a load is
-gets counted in ticks, by default 32 an iteration, and is rounded in favour of loading; decode time is not.
+gets counted in ticks, by default 32 an iteration, and is rounded in favour of loading; for it every iteration that drafts
+is a full one. Decode time is not rounded.
 """
 
 import math
@@ -35,13 +38,14 @@ class Timing(NamedTuple):
 class Cache(NamedTuple):
     """The cache at a scheduling point.
 
-    ``ready`` drafts are loaded and announced, ``arriving`` ones will be at the next boundary, ``loading`` needs
-    ``left`` more ticks, and ``running`` decodes the next iteration.
+    ``ready`` drafts are loaded and announced, ``arriving`` ones will be at the next boundary, the first of ``loading``
+    needs ``left`` more ticks (``~draft`` is a load that was given up in the queue), and ``running`` decodes the next
+    iteration.
     """
 
     ready: tuple[int, ...] = ()
     arriving: tuple[int, ...] = ()
-    loading: int | None = None
+    loading: tuple[int, ...] = ()
     left: int = 0
     running: int | None = None
 
@@ -105,10 +109,11 @@ class _Memory:
         self._ready = [draft for draft in cache.ready if draft in choice or draft == cache.running]
         self._arriving = [draft for draft in cache.arriving if draft in choice]
         self._num_leaving = len(cache.ready) + len(cache.arriving) - len(self._ready) - len(self._arriving)
-        self._loading = cache.loading if cache.loading in choice else None
-        self._left = cache.left
-        present = (*self._ready, *self._arriving, self._loading)
-        self._queue = [draft for draft in choice if draft not in present]
+        going_on = cache.loading[:1] if cache.loading[:1] and cache.loading[0] in choice else ()
+        self._left = cache.left if going_on else None  # None: the first of the queue has not begun
+        self._queue = [*going_on, *(draft if draft in choice else min(draft, ~draft) for draft in cache.loading[1:])]
+        present = (*self._ready, *self._arriving, *self._queue)
+        self._absent = [draft for draft in choice if draft not in present]
 
     def pass_time(self, ticks: int) -> None:
         """Go on to the next iteration boundary, ``ticks`` later."""
@@ -121,27 +126,29 @@ class _Memory:
 
     def cache(self) -> Cache:
         """Return the state in which the next choice finds the cache."""
-        self._begin()
-        loading, left = (self._loading, self._left) if self._loading is not None else (None, 0)
-        return Cache(tuple(sorted(self._ready)), tuple(sorted(self._arriving)), loading, left, self.running)
+        left = self._begin(0)
+        return Cache(tuple(sorted(self._ready)), tuple(sorted(self._arriving)), tuple(self._queue), left, self.running)
 
     def _read(self, ticks: int) -> list[int]:
         """Load for so long; return the drafts that this finished."""
         finished: list[int] = []
-        while self._begin(len(finished)):
-            if ticks < self._left:
-                self._left -= ticks
-                break
-            ticks -= self._left
-            assert self._loading is not None
-            finished.append(self._loading)
-            self._loading = None
+        while (left := self._begin(len(finished))) <= ticks and self._queue:
+            ticks -= left
+            finished.append(self._queue.pop(0))
+            self._left = None
+        self._left = left - ticks if self._queue else None
         return finished
 
-    def _begin(self, num_finished: int = 0) -> bool:
-        """Begin the next load if none is under way and there is a place; tell whether one is under way."""
+    def _begin(self, num_finished: int) -> int:
+        """Queue what there is a place for, and return the ticks that the first load needs; 0 if there is none."""
+        while self._queue and self._queue[0] < 0:
+            self._queue.pop(0)
         num_used = len(self._ready) + len(self._arriving) + num_finished + self._num_leaving
-        if self._loading is None and self._queue and num_used < self._capacity:
-            self._loading = self._queue.pop(0)
-            self._left = self._load[self._loading]
-        return self._loading is not None
+        for draft in [draft for draft in self._absent if ~draft not in self._queue]:
+            if num_used + len(self._queue) >= self._capacity:
+                break
+            self._queue.append(draft)
+            self._absent.remove(draft)
+        if self._left is None and self._queue:
+            self._left = self._load[self._queue[0]]
+        return self._left or 0

@@ -17,8 +17,8 @@ from memspec_actors.simulation.profile import DeviceProfile
 from memspec_actors.simulation.replay import Setting, replay
 from tests.simulation.toys import schedule
 
-PLAIN_S, DRAFT_S, K = 0.005, 0.0006, 5  # a full iteration takes 8 ms, 32 ticks of 0.25 ms
-ITERATION_S = tuple(PLAIN_S + DRAFT_S * n for n in range(K + 1))
+PLAIN_S, FULL_S, K = 0.005, 0.008, 5  # 32 ticks of 0.25 ms
+ITERATION_S = (PLAIN_S, *[FULL_S] * K)
 TICKS = 32
 
 
@@ -45,8 +45,8 @@ def _replayed_s(record: TraceRecord, plan: Plan, timing: Timing, capacity: int, 
     profile = DeviceProfile(
         device="toy",
         source="made up",
-        target_ms={1: PLAIN_S * 1e3},
-        draft_ms=DRAFT_S * 1e3,
+        target_ms={1: PLAIN_S * 1e3, 2: FULL_S * 1e3, 3: FULL_S * 1e3},
+        draft_ms=0.0,
         catch_up_ms=0.0,
         predict_ms=0.0,
         load_ms=timing.load_s[0] * 1e3,
@@ -81,7 +81,7 @@ def _least_s(machine: CacheMachine, record: TraceRecord, position: int, cache: C
     if position >= len(record.output_ids):
         return 0.0
     times = []
-    for edge in machine.start(PLAIN_S) if cache is None else machine.edges(cache):
+    for edge in machine.start(FULL_S) if cache is None else machine.edges(cache):
         at, total_s = position, 0.0
         for draft in edge.runs:
             if at < len(record.output_ids):
@@ -109,7 +109,7 @@ def test_no_sequence_of_choices_takes_less_time(
     length = min(length, 3 * interval + 2)
     record, timing = _record(seed, num_drafts, length), _timing(num_drafts, load_ticks)
     machine = CacheMachine(timing, capacity=capacity, interval=interval, ticks=TICKS)
-    planned = DynamicOracle(timing, machine).plan(record, length, PLAIN_S)
+    planned = DynamicOracle(timing, machine).plan(record, length, FULL_S)
     assert planned.decode_s == pytest.approx(_least_s(machine, record, 1, None))
 
 
@@ -120,7 +120,7 @@ def test_the_engine_takes_exactly_the_time_that_the_plan_promises(
 ) -> None:
     record, timing = _record(seed, num_drafts, length), _timing(num_drafts, load_ticks)
     machine = CacheMachine(timing, capacity=capacity, interval=interval, ticks=TICKS)
-    planned = DynamicOracle(timing, machine).plan(record, length, PLAIN_S)
+    planned = DynamicOracle(timing, machine).plan(record, length, FULL_S)
     assert _replayed_s(record, planned.plan, timing, capacity, interval) == pytest.approx(planned.decode_s)
 
 
@@ -128,7 +128,7 @@ def test_no_sequence_of_rankings_makes_the_engine_faster() -> None:
     """Every order of three drafts, and another one from every fifth token on, carried out by the engine itself."""
     record, timing = _record(1, 3, 16), _timing(3, 45)
     machine = CacheMachine(timing, capacity=2, interval=2, ticks=TICKS)
-    planned = DynamicOracle(timing, machine).plan(record, 16, PLAIN_S)
+    planned = DynamicOracle(timing, machine).plan(record, 16, FULL_S)
     sequences = itertools.product(itertools.permutations(record.accepted), repeat=3)
     plans = [Plan(prompt_ids=(1, 2), steps=tuple(map(PlanStep, (0, 5, 10), orders))) for orders in sequences]
     assert planned.decode_s <= min(_replayed_s(record, plan, timing, 2, 2) for plan in plans) + 1e-9
