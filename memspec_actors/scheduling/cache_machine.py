@@ -13,8 +13,8 @@ At a scheduling point an ordered choice of K drafts is made, and then, as the re
 - a loaded draft runs from the second boundary on: at the first one it is warmed and announced.
 
 Before the first interval the choice is known at once, and loads go on while the prompt is encoded. How far a load is
-gets counted in ticks, by default 32 an iteration, and is rounded in favour of loading; for it every iteration that drafts
-is a full one. Decode time is not rounded.
+gets counted in ticks, by default 32 an iteration, and is rounded in favour of loading; for it every iteration that
+drafts is a full one. Decode time is not rounded.
 """
 
 import math

@@ -74,7 +74,7 @@ class Toys:
 
     def decode(self, policy: Policy, ranker: Ranker, setting: Setting, log: Path) -> GenerationResult:
         """Decode with the models themselves, wired as an engine is."""
-        return run_virtual(lambda: self._decode(policy, ranker, setting, log))
+        return run_virtual(lambda: self._decode(policy, ranker, setting, log), seed=None)
 
     async def _decode(self, policy: Policy, ranker: Ranker, setting: Setting, log: Path) -> GenerationResult:
         specs = [DraftSpec(name, (Artefact(name, NBYTES),)) for name in self.drafts]
