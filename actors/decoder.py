@@ -202,7 +202,7 @@ class Decoder(Actor[DecoderMessage]):
         self._peers.cache_manager.tell(DraftWarmed(draft=draft))
 
     def _let_read_along(self, run: Run) -> None:
-        """Bring the resident drafts that are not at work up to date, beside decoding: switching to one is then free."""
+        """Bring the resident drafts that are not at work up to date, beside decoding: a switch then has less to do."""
         for draft in self._announced.resident:
             if draft not in (self._active, *self._reading):
                 self._reading.add(draft)

@@ -25,8 +25,8 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
     ``waits_for_load`` decoding stands still until the first-ranked draft is resident. A policy that ``learns`` is told
     how every iteration went; with ``shared`` all requests teach the same ranker. With ``reads_along`` the resident
     drafts that are not at work are brought up to date at every scheduling point: what they predict on the way is told
-    too, and switching to one of them costs nothing. With ``ranks_every_iteration`` what was learned is ranked by at
-    once, and not only at scheduling points.
+    too, and a switch to one of them has less to catch up on. With ``ranks_every_iteration`` what was learned is ranked
+    by at once, and not only at scheduling points.
 
     ``exploration`` is UCB's c, ``mixing`` Exp3's gamma, ``discount`` Hedge's, per token.
     """
