@@ -84,6 +84,7 @@ class GenerationFields(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown
     n: Literal[1] | None = None
     user: str | None = None
     policy: str | None = None
+    method: str | None = None
     draft_model: str | UnsetType | None = UNSET
     num_draft_tokens: Annotated[int, Meta(ge=0, le=64)] | None = None
 

@@ -77,7 +77,7 @@ async def _begin(service: Service, wanted: CompletionRequest | ChatCompletionReq
             **scheduling.options,
         )
     except ConfigError as error:
-        raise refusal_of(error, scheduling.field) from error
+        raise refusal_of(error, param_of(str(error), wanted, scheduling.field)) from error
     except MemSpecError as error:
         raise refusal_of(error, param_of(str(error), wanted, prompt.field)) from error
     return service.generations.open(stream)

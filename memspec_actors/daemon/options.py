@@ -56,7 +56,7 @@ def max_new_tokens(request: CompletionRequest | ChatCompletionRequest, context: 
     return request.max_tokens or DEFAULT_COMPLETION_TOKENS
 
 
-def param_of(message: str, request: GenerationFields, otherwise: str) -> str:
+def param_of(message: str, request: GenerationFields, otherwise: str | None) -> str | None:
     """Return the field that an engine's refusal begins with, or ``otherwise`` if it begins with none."""
     first = message.partition(" ")[0]
     return first if first in request.__struct_fields__ else otherwise
@@ -84,9 +84,11 @@ def sampling_of(request: CompletionRequest | ChatCompletionRequest) -> SamplingP
 
 
 def scheduling_of(request: GenerationFields) -> Scheduling:
-    """Return policy and draft length. Raises Refusal if ``policy`` and ``draft_model`` both say which draft runs."""
-    options: dict[str, Any] = {}
+    """Return policy, method and draft length. Raises Refusal for two fields that say the same thing."""
+    options: dict[str, Any] = {"method": request.method}
     if request.num_draft_tokens is not None:
+        if request.method is not None:
+            raise Refusal(400, "method says how much is drafted; leave num_draft_tokens out", param="num_draft_tokens")
         options["stop"] = f"fixed:{request.num_draft_tokens}"
     policy = _policy_of_draft(request.draft_model)
     if policy is not None and request.policy is not None:

@@ -5,6 +5,7 @@ import os
 import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from math import ceil
 
 import anyio
 import uvicorn
@@ -17,6 +18,7 @@ from memspec_actors.engine import MemSpec
 __all__ = ["serve"]
 
 END_S = 1.0  # after the drain's deadline, what is still open has so long to be told and to close
+CERTAIN_END_S = 0.5  # after that the process ends, whatever hangs: a model that is being loaded, a caller that is not
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
@@ -57,7 +59,7 @@ class _Server(uvicorn.Server):
                 log_config=None,
                 access_log=False,
                 server_header=False,
-                timeout_graceful_shutdown=int(drain_s + 2 * END_S),
+                timeout_graceful_shutdown=ceil(drain_s + END_S),
             )
         )
         self.signal = 0
@@ -70,13 +72,18 @@ class _Server(uvicorn.Server):
     def drain(self, number: int) -> None:
         """Take no more requests, give running ones until the deadline, and end; a second signal ends at once."""
         if self.should_exit:
-            os._exit(128 + number)  # every record of the event log is one write: none is torn
+            _end(number)
         self.signal = number
         self.should_exit = True
+        drain_s = self._service.config.drain_timeout_s if self._service.phase == "ok" else 0.0
         self._service.drain()
-        asyncio.get_running_loop().call_later(
-            self._service.config.drain_timeout_s, self._service.generations.cancel_all
-        )
+        asyncio.get_running_loop().call_later(drain_s, self._service.generations.cancel_all)
+        signal.signal(signal.SIGALRM, lambda *_: _end(number))
+        signal.setitimer(signal.ITIMER_REAL, ceil(drain_s + END_S) + CERTAIN_END_S)
+
+
+def _end(number: int) -> None:
+    os._exit(128 + number)  # every record of the event log is one write: none is torn
 
 
 @contextmanager
@@ -87,5 +94,6 @@ def _on_signals(call: Callable[[int], None]) -> Iterator[None]:
     try:
         yield
     finally:
+        signal.setitimer(signal.ITIMER_REAL, 0.0)
         for number in SIGNALS:
             loop.remove_signal_handler(number)

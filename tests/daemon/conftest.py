@@ -1,27 +1,36 @@
 """One real daemon on the embedded models, for all tests that only talk to it."""
 
+import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
 
 import openai
 import pytest
 
-StartDaemon = Callable[..., AbstractContextManager[tuple[str, subprocess.Popen[str]]]]
+ROOT = Path(__file__).parents[2]
+TOY = Path(__file__).with_name("toy_daemon.py")
+RunningDaemon = tuple[str, "subprocess.Popen[str]"]
+StartDaemon = Callable[..., AbstractContextManager[RunningDaemon]]
 
 
 @contextmanager
-def running_daemon(*options: str, wait: bool = True) -> Iterator[tuple[str, subprocess.Popen[str]]]:
-    """Run ``memspec serve`` on a free port and (``wait``) until its models are loaded; give its address and process."""
-    start = "import sys; from memspec_actors.cli import main; sys.exit(main())"
-    command = [sys.executable, "-c", start, "serve", "--port", "0", *options]
-    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+def running_daemon(*options: str, toy: bool = False, loads: bool = True) -> Iterator[RunningDaemon]:
+    """Run ``memspec serve`` on a free port until its models are loaded; give its address and process.
+
+    ``toy`` runs it with an engine that starts in no time and writes without end, and that one may never load.
+    """
+    start = [str(TOY)] if toy else ["-c", "import sys; from memspec_actors.cli import main; sys.exit(main())"]
+    command = [sys.executable, *start, "serve", "--port", "0", *options]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), **({} if loads else {"TOY_LOADING": "1"})}
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=environment) as process:
         try:
             assert process.stderr is not None
             told = process.stderr.readline()
             assert "serving memspec-zoo on" in told, told
-            assert not wait or process.stderr.readline() == "memspec: ready\n"
+            assert not loads or process.stderr.readline() == "memspec: ready\n"
             yield told.split(" on ")[1].split(",")[0], process
         finally:
             process.kill()

@@ -96,6 +96,12 @@ def test_the_reply_tells_what_speculation_did(client: openai.OpenAI) -> None:
     assert last.metrics["speculative_decoding"]["num_spec_steps"] > 0
 
 
+def test_a_lossy_method_is_told_from_a_lossless_one(client: openai.OpenAI) -> None:
+    """A caller would take another text for the target's own."""
+    told = {method: chat(client, extra_body={"method": method}).lossless for method in ("gen-only", "adasd")}
+    assert told == {"gen-only": True, "adasd": False}
+
+
 @pytest.mark.parametrize(
     ("options", "param"),
     [
@@ -113,6 +119,8 @@ def test_the_reply_tells_what_speculation_did(client: openai.OpenAI) -> None:
         ({"response_format": {"type": "json_object"}}, "response_format"),
         ({"extra_body": {"draft_model": "codex"}}, "draft_model"),
         ({"extra_body": {"policy": "memspek"}}, "policy"),
+        ({"extra_body": {"method": "adasdd"}}, "method"),
+        ({"extra_body": {"method": "adasd", "num_draft_tokens": 3}}, "num_draft_tokens"),
         ({"extra_body": {"policy": "memspec", "draft_model": "code"}}, "draft_model"),
         ({"extra_body": {"num_draft_tokens": 65}}, "num_draft_tokens"),
         ({"extra_body": {"top_q": 1}}, "top_q"),
