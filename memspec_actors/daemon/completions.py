@@ -77,7 +77,8 @@ async def _begin(service: Service, wanted: CompletionRequest | ChatCompletionReq
             **scheduling.options,
         )
     except ConfigError as error:
-        raise refusal_of(error, param_of(str(error), wanted, scheduling.field)) from error
+        named = param_of(str(error), wanted, scheduling.field)  # a draft_model is a policy to the engine
+        raise refusal_of(error, scheduling.field if named == "policy" else named) from error
     except MemSpecError as error:
         raise refusal_of(error, param_of(str(error), wanted, prompt.field)) from error
     return service.generations.open(stream)
