@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Literal
 
 import pytest
 
@@ -295,6 +296,7 @@ class World:
     def request(
         self, index: int, policy: str = "memspec", max_new_tokens: int = 40, temperature: float = 0.0
     ) -> TextStream:
+        stop = self.rng.choice([f"fixed:{self.rng.randint(1, 5)}", "entropy", "confidence", "gain"])
         request = GenerationRequest(
             request_id=f"r{index}",
             prompt_ids=(*PROMPT, index % 17),
@@ -302,11 +304,18 @@ class World:
             sampling=SamplingParams(temperature=temperature),
             seed=index,
             policy=policy,
-            stop_rule=f"fixed:{self.rng.randint(1, 5)}",
+            stop_rule=stop,
             accept="auto",
             lossless=True,
+            thresholds="fixed" if stop.startswith("fixed") else self._thresholds(),
         )
         return TextStream(self.requests, request)
+
+    def _thresholds(self) -> Literal["sync", "async"]:
+        """Let learning rules wait for what they learn, unless its actor may die: then decoding would stand still."""
+        if self.prediction == "overlapped" and self.faults.statistics_crash:
+            return "async"
+        return self.rng.choice(("sync", "async"))
 
     def reference(self, stream: TextStream) -> tuple[int, ...]:
         """Give the target's own greedy ids, from logits computed afresh at every token."""
@@ -410,6 +419,20 @@ def test_generation_goes_on_whoever_dies(block: int, tmp_path: Path) -> None:
         records = check_log(path, 3, world.memory.budget, 2)
         assert sum(isinstance(event, events.ActorCrashed) for event in records) == len(world.crashes)
     assert crashed == {"predictor", "cache_manager", "loader", "verifier_stats"}
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_generation_goes_on_when_what_it_waits_for_dies(seed: int, tmp_path: Path) -> None:
+    """Invariant 7 where rules learn in step: thresholds that never come would hang the request."""
+
+    async def scenario(world: World) -> None:
+        for i in range(3):
+            stream = world.request(i, max_new_tokens=60)
+            result = await read_to_end(stream)
+            assert result.token_ids == world.reference(stream)
+            await asyncio.sleep(60.0)
+
+    run_world(seed, tmp_path / "log.jsonl", Faults(statistics_crash=0.02), scenario, prediction="inline")
 
 
 @pytest.mark.parametrize("block", range(5))
