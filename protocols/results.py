@@ -130,6 +130,7 @@ class Scheduling(msgspec.Struct, frozen=True, kw_only=True):
     switches: int
     loads: int
     evictions: int
+    wasted_loads: int  # of drafts freed before they ever ran
     predictions: int
     prediction_busy_share: float  # time the Predictor computed, over decode time; overlapped with decoding
     emulated_storage: bool

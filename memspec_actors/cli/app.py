@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from memspec_actors.cli import bench, config, doctor, events, predictor, run, serve, zoo
+from memspec_actors.cli import bench, config, doctor, events, predictor, run, serve, simulate, zoo
 
 __all__ = ["DEBUG_VARIABLE", "app"]
 
@@ -14,6 +14,7 @@ DEBUG_VARIABLE = "MEMSPEC_DEBUG"
 app = typer.Typer(name="memspec", add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
 app.command("run")(run.run)
 app.command("serve")(serve.serve)
+app.command("simulate")(simulate.simulate)
 app.command("doctor")(doctor.doctor)
 app.add_typer(config.app, name="config")
 app.add_typer(zoo.app, name="zoo")

@@ -19,6 +19,7 @@ app = typer.Typer(help="Measure what the papers claim, on this machine.", rich_m
 
 PROMPTS, QUICK_PROMPTS = 12, 1
 TOKENS, QUICK_TOKENS = 320, 32
+POLICY_TOKENS, QUICK_POLICY_TOKENS, RUNS = 128, 48, 3
 
 PromptsOption = Annotated[
     list[Path] | None,
@@ -69,6 +70,36 @@ def adasd(
 
         draw(report, figure)
     _show(report, json, chosen.target.threads, chosen.target.dtype)
+
+
+@app.command("policies")
+def policies(
+    prompts: PromptsOption = None,
+    count: Annotated[int | None, typer.Option(help=f"Prompts of each data set; {PROMPTS} if not given.")] = None,
+    policy: Annotated[list[str] | None, typer.Option(metavar="POLICY", help="Repeat; all if not given.")] = None,
+    max_new_tokens: Annotated[
+        int | None, typer.Option(help=f"Tokens of each text; {POLICY_TOKENS} if not given.")
+    ] = None,
+    runs: Annotated[int | None, typer.Option(help=f"Repetitions; {RUNS} if not given.")] = None,
+    load_ratio: Annotated[float, typer.Option(help="How many iterations a load takes on the emulated storage.")] = 2.7,
+    config: ConfigOption = None,
+    quick: QuickOption = False,
+    json: JsonFileOption = None,
+) -> None:
+    """Compare scheduling policies: throughput over General-Static, and how decode time was spent."""
+    from memspec_actors.cli.bench_policies import bench_policies
+    from memspec_actors.simulation.simulate import POLICIES
+
+    bench_policies(
+        load_config(config),
+        _datasets(prompts or [], count or (QUICK_PROMPTS if quick else PROMPTS)),
+        policy or POLICIES,
+        runs=runs or (1 if quick else RUNS),
+        max_new_tokens=max_new_tokens or (QUICK_POLICY_TOKENS if quick else POLICY_TOKENS),
+        load_ratio=load_ratio,
+        unthrottled=not quick,
+        json=json,
+    )
 
 
 def _datasets(prompts: list[Path], count: int) -> "list[DataSet]":

@@ -6,7 +6,8 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from memspec_actors.errors import CheckpointError, TraceError
+from memspec_actors import zoo
+from memspec_actors.errors import CheckpointError, ConfigError, TraceError
 from memspec_actors.models.tokenizer import Tokenizer
 from memspec_actors.predictor.context import Context, ContextLayout, batch_contexts
 from memspec_actors.predictor.encoder import BertEncoder
@@ -14,7 +15,7 @@ from memspec_actors.predictor.head import HeadFile, InputKind, RankingHead, load
 from memspec_actors.protocols.feedback import Feedback
 from memspec_actors.scheduling.rankers import Ranking, RankingContext
 
-__all__ = ["ContextReader", "PredictorRanker"]
+__all__ = ["ContextReader", "PredictorRanker", "predictor_directory"]
 
 
 class ContextReader:
@@ -88,6 +89,13 @@ class PredictorRanker:
 
     def observe(self, feedback: Feedback) -> None:
         """Learn nothing: training is over."""
+
+
+def predictor_directory(path: str | None) -> Path:
+    """Return the directory that ``[predictor] path`` means. Raises ConfigError if there is none."""
+    if path is None:
+        raise ConfigError("a predictor is needed, and [predictor] path is none; set it, or choose another policy")
+    return zoo.path("encoder") if path == "zoo" else Path(path)
 
 
 def encode(encoder: BertEncoder, contexts: Sequence[Context]) -> Tensor:

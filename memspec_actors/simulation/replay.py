@@ -52,23 +52,33 @@ def replay(
     header: TraceHeader,
     record: TraceRecord,
     policy: Policy,
-    ranker: Ranker,
+    new_ranker: Callable[[], Ranker],
     setting: Setting,
     log: EventLog | None = None,
 ) -> GenerationResult:
-    """Decode one traced prompt from a cold start and return what the engine says of it; times are virtual seconds."""
-    return run_virtual(lambda: _decode(header, record, policy, ranker, setting, log or EventLog.open(None)), seed=None)
+    """Decode one traced prompt from a cold start and return what the engine says of it; times are virtual seconds.
+
+    ``new_ranker`` is not called for a policy that uses no drafts.
+    """
+    return run_virtual(
+        lambda: _decode(header, record, policy, new_ranker, setting, log or EventLog.open(None)), seed=None
+    )
 
 
 async def _decode(
-    header: TraceHeader, record: TraceRecord, policy: Policy, ranker: Ranker, setting: Setting, log: EventLog
+    header: TraceHeader,
+    record: TraceRecord,
+    policy: Policy,
+    new_ranker: Callable[[], Ranker],
+    setting: Setting,
+    log: EventLog,
 ) -> GenerationResult:
     predict_s = setting.profile.predict_s if policy.uses_predictor else 0.0
     parts = Parts(
         open_session=lambda request: _session(header, record, request, setting.profile, policy.reads_along),
         policy_of=lambda _: policy,
-        new_ranker=lambda *_: ranker,
-        reader=_TracedReader(draft_runners(record, header.vocab_size, header.k), header.vocab_size),
+        new_ranker=lambda *_: new_ranker(),
+        reader=_TracedReader(draft_runners(record, header.vocab_size, header.k), header.vocab_size, setting.profile),
         residency=_residency(header, setting.capacity),
         schedule=setting.schedule,
         capacity=setting.capacity,
@@ -136,9 +146,10 @@ class _TracedReader:
 
     emulated = True
 
-    def __init__(self, runners: Mapping[str, Runner], vocab_size: int) -> None:
+    def __init__(self, runners: Mapping[str, Runner], vocab_size: int, profile: DeviceProfile) -> None:
         self._runners = runners
         self._vocab_size = vocab_size
+        self._profile = profile
 
     def read(
         self,
@@ -150,7 +161,8 @@ class _TracedReader:
         nbytes = sum(placement.nbytes for placement in placements)
         if cancelled():
             return ReadDraft(LoadReport(0, 0.0, True, True), None, self._vocab_size)
-        return ReadDraft(LoadReport(nbytes, 0.0, True, False), self._runners[draft], self._vocab_size)
+        report = LoadReport(nbytes, self._profile.load_s(nbytes), True, False)
+        return ReadDraft(report, self._runners[draft], self._vocab_size)
 
 
 class _NoText:

@@ -108,6 +108,7 @@ class RequestAccount:
             switches=self.switches,
             loads=now.loads - before.loads,
             evictions=now.evictions - before.evictions,
+            wasted_loads=now.wasted - before.wasted,
             predictions=self.predictions,
             prediction_busy_share=self.predict_us / 1e6 / decode_s if decode_s > 0 else 0.0,
             emulated_storage=self.emulated_storage,

@@ -1,114 +1,116 @@
-"""The comparison of AdaSD's systems: if wrong, published figures are."""
+"""If these fail, the comparison of policies says something else than was measured."""
 
-import json
 import math
-import random
-from itertools import pairwise
-from pathlib import Path
 
 import pytest
-from scipy.special import log_softmax
+from msgspec.structs import replace
 
-from memspec_actors.bench import adasd
-from memspec_actors.bench.datasets import DataSet, Task, file_dataset, zoo_datasets
-from memspec_actors.bench.quality import agreement, log_likelihoods, task_accuracy
-from memspec_actors.cli import main
-from memspec_actors.config import Config
-from memspec_actors.errors import TraceError
-from memspec_actors.models.testing import ToyRunner
-from memspec_actors.zoo import path as zoo_path
-from memspec_actors.zoo.tokenizer import EOS_ID
-from memspec_actors.zoo.world import DOMAINS, sample_request
-
-
-def test_datasets_are_one_of_each_domain_and_one_that_mixes() -> None:
-    datasets = zoo_datasets(3)
-    assert [dataset.name for dataset in datasets] == [*DOMAINS, "mixed"]
-    for dataset in datasets:
-        assert len(dataset.tasks) == 3
-        for task in dataset.tasks:
-            assert task.request is not None and task.prompt == task.request.prompt_text
-            domains = [item.domain for item in task.request.items]
-            if dataset.domain is None:
-                assert all(one != other for one, other in pairwise(domains))
-            else:
-                assert set(domains) == {dataset.domain}
+from memspec_actors.bench.comparison import STRICT, Outcome, compare_policies
+from memspec_actors.bench.policies import identical_share
+from memspec_actors.protocols.results import (
+    DraftFigures,
+    GenerationResult,
+    Metrics,
+    Scheduling,
+    Share,
+    SpeculativeMetrics,
+    Timing,
+    Usage,
+)
 
 
-def test_a_file_of_prompts_is_a_dataset_without_answers(tmp_path: Path) -> None:
-    path = tmp_path / "mine.jsonl"
-    path.write_text('{"prompt": "one"}\n{"prompt": "two"}\n')
-    assert file_dataset(path, 1) == DataSet("mine", None, (Task("one"),))
-    with pytest.raises(TraceError, match=r"missing\.jsonl"):
-        file_dataset(tmp_path / "missing.jsonl")
-
-
-def test_true_answers_are_right_and_wrong_ones_are_not() -> None:
-    from tokenizers import Tokenizer
-
-    tokenizer = Tokenizer.from_file(str(zoo_path("target") / "tokenizer.json"))
-    rng = random.Random("eval:1")
-    requests = [sample_request(rng, phases, split="eval") for phases in (("math", "code"), ("law",), ("medical",))]
-    truth = [(request, [*tokenizer.encode(request.answer_text).ids, EOS_ID]) for request in requests]
-    assert task_accuracy(truth, tokenizer) == 1.0
-    swapped = [*truth[:2], (requests[2], truth[1][1])]
-    assert task_accuracy(swapped, tokenizer) == pytest.approx(3 / 4)
-
-
-def test_agreement_is_the_share_of_common_tokens() -> None:
-    assert agreement([1, 2, 3], [1, 2, 3]) == 1.0
-    assert agreement([1, 2, 3, 4], [1, 2, 9, 3, 4]) == pytest.approx(8 / 9)
-    assert agreement([1], [2]) == 0.0
-
-
-def test_log_likelihoods_are_those_of_each_token_after_all_before_it() -> None:
-    target, prompt, ids = ToyRunner(seed=4), [5, 6, 7], [8, 10, 9, 11]
-    expected = [
-        float(log_softmax(target.logits([*prompt, *ids[:i]]).double().numpy())[token]) for i, token in enumerate(ids)
-    ]
-    assert log_likelihoods(target, prompt, ids) == pytest.approx(expected, abs=1e-6)
-
-
-@pytest.mark.anyio
-@pytest.mark.parametrize("anyio_backend", ["asyncio"])
-async def test_a_comparison_holds_every_system_over_its_own_vanilla(anyio_backend: str) -> None:
-    datasets = [each for each in zoo_datasets(1, num_items=(1,)) if each.name in ("law", "mixed")]
-    systems = ("vanilla", "adasd", "target", "draft")
-    report = await adasd.compare(
-        Config(), datasets, policy=None, systems=systems, max_new_tokens=12, progress=lambda what, done, total: None
+def _result(tokens: int, decode_s: float, *, total_s: float = 1.0, share: Share | None = None) -> GenerationResult:
+    """A generation of so many tokens; half of those after the first came from one iteration of a draft."""
+    drafted = (tokens - 1) // 2
+    return GenerationResult(
+        request_id="r",
+        text="",
+        token_ids=tuple(range(tokens)),
+        finish_reason="length",
+        lossless=True,
+        usage=Usage(prompt_tokens=1, completion_tokens=tokens, total_tokens=tokens + 1),
+        timing=Timing(
+            queue_s=0.0,
+            prefill_s=0.1,
+            time_to_first_token_s=0.1,
+            decode_s=decode_s,
+            total_s=total_s,
+            tokens_per_second=0.0,
+        ),
+        metrics=Metrics(
+            speculative_decoding=SpeculativeMetrics(
+                mean_acceptance_length=0.0,
+                draft_acceptance_rate=0.0,
+                acceptance_histogram=(),
+                num_spec_steps=0,
+                num_accepted_draft_tokens=0,
+                num_draft_tokens=0,
+                num_spec_tokens=0,
+            )
+        ),
+        scheduling=Scheduling(
+            policy="",
+            interval=4,
+            capacity=2,
+            switches=2,
+            loads=3,
+            evictions=1,
+            wasted_loads=1,
+            predictions=0,
+            prediction_busy_share=0.0,
+            emulated_storage=False,
+            share=share or Share(desired=1.0),
+            drafts={"general": DraftFigures(iterations=1, drafted=5, accepted=4, tokens=drafted)},
+        ),
     )
-    cells = [("law", "static:law"), ("mixed", "memspec"), ("mixed", "general-static")]
-    assert [(row.dataset, row.policy, row.method) for row in report.rows] == [(*c, s) for c in cells for s in systems]
-    for row in report.rows:
-        base = next(
-            each
-            for each in report.rows
-            if (each.dataset, each.policy, each.method) == (row.dataset, row.policy, "vanilla")
-        )
-        assert row.speedup == pytest.approx(row.tokens_per_second / base.tokens_per_second)
-        assert row.lossless == (row.method in ("vanilla", "target"))
-        if row.lossless:
-            assert row.quality.agreement == 1.0 and row.departure_share == 0.0
-    for system in systems:
-        speedups = [row.speedup for row in report.rows if row.method == system and row.policy != "general-static"]
-        assert report.geomean[system] == pytest.approx(math.prod(speedups) ** 0.5)
-    assert report.with_memspec["general-static"]["vanilla"] == 1.0
 
 
-def test_the_command_writes_the_figures(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    pytest.importorskip("matplotlib")
-    prompts, out, picture = tmp_path / "mine.txt", tmp_path / "out.json", tmp_path / "out.png"
-    prompts.write_text("measure 3 grums for Tolin\n")
-    arguments = ["bench", "adasd", "--quick", "--policy", "static:math", "--max-new-tokens", "6"]
-    assert main([*arguments, "--prompts", str(prompts), "--json", str(out), "--figure", str(picture)]) == 0
-    figures = json.loads(out.read_text())
-    assert set(figures["geomean"]) == {row["method"] for row in figures["rows"]} == set(adasd.SYSTEMS)
-    assert {
-        "dataset", "method", "tokens_per_second", "drafted_per_step", "accepted_per_step", "acceptance_rate", "speedup",
-        "quality",
-    } <= set(figures["rows"][0])  # fmt: skip
-    assert set(figures["rows"][0]["quality"]) == {"task_accuracy", "log_likelihood", "agreement"}
-    assert figures["rows"][0]["quality"]["task_accuracy"] is None
-    assert {"versions", "threads", "dtype"} <= set(figures)
-    assert picture.read_bytes().startswith(b"\x89PNG")
-    assert "adasd*" in capsys.readouterr().out
+def test_throughput_is_normalised_within_a_data_set_and_averaged_geometrically() -> None:
+    speeds = {
+        ("law", "general-static"): 10.0,
+        ("law", "memspec"): 20.0,
+        (
+            "code",
+            "general-static",
+        ): 30.0,
+        ("code", "memspec"): 45.0,
+        ("law", STRICT): 16.0,
+        ("code", STRICT): 50.0,
+    }
+    outcomes = [Outcome(0, data, policy, _result(101, 100 / speed)) for (data, policy), speed in speeds.items()]
+    comparison = compare_policies(outcomes)
+    assert comparison.geomean == pytest.approx(
+        {"general-static": 1.0, "memspec": math.sqrt(2.0 * 1.5), STRICT: math.sqrt(1.6 * 5 / 3)}
+    )
+    assert comparison.geomean_strict is not None
+    assert comparison.geomean_strict["memspec"] == pytest.approx(math.sqrt(20 / 16 * 45 / 50))
+    by_cell = {(row.dataset, row.policy): row for row in comparison.rows}
+    assert by_cell["law", "memspec"].tokens_per_second == pytest.approx(20.0)
+    assert by_cell["code", "memspec"].normalized == pytest.approx(1.5)
+
+
+def test_prompts_of_a_run_are_summed_and_runs_averaged_geometrically() -> None:
+    outcomes = [
+        Outcome(run, "law", "general-static", _result(tokens, seconds))
+        for run, tokens, seconds in ((0, 11, 1.0), (0, 31, 3.0), (1, 11, 2.0), (1, 31, 18.0))
+    ]
+    (row,) = compare_policies(outcomes).rows
+    assert row.tokens_per_second == pytest.approx(math.sqrt(40 / 4 * 40 / 20))
+    assert compare_policies(outcomes).geomean_strict is None
+
+
+def test_shares_weigh_by_time_and_iterations_count_the_targets_own() -> None:
+    results = [_result(21, 1.0, share=Share(desired=1.0)), _result(21, 3.0, share=Share(fallback=1.0), total_s=4.0)]
+    (row,) = compare_policies([Outcome(0, "law", "general-static", result) for result in results]).rows
+    assert (row.share.desired, row.share.fallback) == pytest.approx((0.25, 0.75))
+    assert row.latency_s == 2.5
+    assert (row.switches, row.loads, row.wasted_loads) == (2, 3, 1)
+    assert row.tokens_per_iteration == pytest.approx(40 / (2 + 20))
+
+
+def test_one_differing_text_is_noticed() -> None:
+    """The policies would be compared on different work."""
+    same, other = _result(5, 1.0), _result(5, 1.0)
+    outcomes = [Outcome(0, "law", policy, same) for policy in ("a", "a", "b")]
+    assert identical_share([*outcomes, Outcome(0, "law", "b", same)]) == 1.0
+    assert identical_share([*outcomes, Outcome(0, "law", "b", replace(other, token_ids=(9,)))]) == 0.5

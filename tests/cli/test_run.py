@@ -63,6 +63,7 @@ def make_result(text: str, finish_reason: FinishReason = "stop") -> GenerationRe
             switches=1,
             loads=2,
             evictions=0,
+            wasted_loads=0,
             predictions=1,
             prediction_busy_share=0.0,
             emulated_storage=False,

@@ -38,7 +38,7 @@ RESULT = GenerationResult(
         )
     ),
     scheduling=Scheduling(
-        policy="toy", interval=1, capacity=1, switches=0, loads=0, evictions=0, predictions=0,
+        policy="toy", interval=1, capacity=1, switches=0, loads=0, evictions=0, wasted_loads=0, predictions=0,
         prediction_busy_share=0, emulated_storage=False, share=Share(), drafts={},
     ),
 )  # fmt: skip

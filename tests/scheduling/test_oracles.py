@@ -66,7 +66,7 @@ def _replayed_s(record: TraceRecord, plan: Plan, timing: Timing, capacity: int, 
         versions={},
     )
     setting = Setting(profile=profile, schedule=schedule(interval), capacity=capacity)
-    return replay(header, record, parse_policy("memspec", names), PlanRanker(plan), setting).timing.decode_s
+    return replay(header, record, parse_policy("memspec", names), lambda: PlanRanker(plan), setting).timing.decode_s
 
 
 def _iterate(record: TraceRecord, position: int, draft: int | None) -> tuple[int, float]:

@@ -87,7 +87,7 @@ def test_a_replay_is_what_the_engine_does_with_the_models_themselves(
         real_log, replay_log = Path(scratch) / "real", Path(scratch) / "replay"
         real = toys.decode(policy, _ranker(policy, names, seed), setting, real_log)
         log = EventLog.open(replay_log)
-        replayed = replay(header, record, policy, _ranker(policy, names, seed), setting, log)
+        replayed = replay(header, record, policy, lambda: _ranker(policy, names, seed), setting, log)
         log.close()
         assert _history(replay_log) == _history(real_log)
     assert replayed.token_ids == real.token_ids
@@ -106,7 +106,7 @@ def test_the_time_of_a_replay_is_the_sum_of_its_parts() -> None:
     profile = _profile(2.7)
     policy = parse_policy("static:d0", ("d0",))
     setting = Setting(profile=profile, schedule=schedule(4), capacity=2)
-    result = replay(header, record, policy, _ranker(policy, ("d0",), 0), setting)
+    result = replay(header, record, policy, lambda: _ranker(policy, ("d0",), 0), setting)
     plain_s, full_s, prompt_s, load_s = 0.007, 0.0135, 0.0074, 2.7 * 0.0135
     waiting = 0
     while prompt_s + waiting * plain_s < load_s:
@@ -130,6 +130,6 @@ def test_a_draft_whose_context_ends_sits_out_in_a_replay_too() -> None:
     setting = Setting(profile=_profile(0.3), schedule=schedule(4), capacity=1)
     with TemporaryDirectory() as scratch:
         real = toys.decode(policy, _ranker(policy, ("d0",), 0), setting, Path(scratch) / "log")
-    replayed = replay(header, record, policy, _ranker(policy, ("d0",), 0), setting)
+    replayed = replay(header, record, policy, lambda: _ranker(policy, ("d0",), 0), setting)
     assert replayed.scheduling.drafts == real.scheduling.drafts
     assert replayed.timing == real.timing

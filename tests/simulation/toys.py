@@ -83,7 +83,7 @@ class Toys:
             open_session=lambda request: self._session(request, setting),
             policy_of=lambda _: policy,
             new_ranker=lambda *_: ranker,
-            reader=ToyReader(self.drafts),
+            reader=ToyReader(self.drafts, setting.profile.load_s(NBYTES)),
             residency=residency,
             schedule=setting.schedule,
             capacity=setting.capacity,
@@ -132,8 +132,8 @@ class Toys:
 class ToyReader:
     emulated = True
 
-    def __init__(self, drafts: dict[str, ToyRunner]) -> None:
-        self._drafts = drafts
+    def __init__(self, drafts: dict[str, ToyRunner], load_s: float) -> None:
+        self._drafts, self._load_s = drafts, load_s
 
     def read(
         self,
@@ -144,7 +144,7 @@ class ToyReader:
     ) -> ReadDraft:
         if cancelled():
             return ReadDraft(LoadReport(0, 0.0, True, True), None, VOCABULARY)
-        return ReadDraft(LoadReport(NBYTES, 0.0, True, False), self._drafts[draft], VOCABULARY)
+        return ReadDraft(LoadReport(NBYTES, self._load_s, True, False), self._drafts[draft], VOCABULARY)
 
 
 class Numbers:

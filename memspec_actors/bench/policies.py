@@ -1,0 +1,157 @@
+"""Run the policies for real, interleaved prompt by prompt, each prompt from an empty cache."""
+
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import anyio
+from msgspec.structs import replace
+
+from memspec_actors.bench.comparison import BASE, STRICT, Outcome
+from memspec_actors.bench.datasets import DataSet
+from memspec_actors.config import Config, DraftConfig, StorageConfig
+from memspec_actors.engine import MemSpec
+from memspec_actors.models.checkpoint import Checkpoint
+from memspec_actors.models.loadout import model_directory
+from memspec_actors.predictor.collect import collect
+from memspec_actors.predictor.prompts import Prompt
+from memspec_actors.predictor.traces import TraceReader
+from memspec_actors.protocols.results import GenerationResult
+from memspec_actors.protocols.traces import TraceHeader
+from memspec_actors.scheduling.plans import write_plans
+from memspec_actors.scheduling.policy import parse_policy
+from memspec_actors.simulation.measure import measure_profile
+from memspec_actors.simulation.planning import Planner, plan_header
+from memspec_actors.simulation.profile import DeviceProfile
+from memspec_actors.simulation.replay import Setting
+
+__all__ = ["identical_share", "run_policies", "throttled"]
+
+STRICT_DRAFT = STRICT.removeprefix("static:")
+POLL_S = 0.0005
+
+Progress = Callable[[str, int, int], None]
+
+
+async def run_policies(
+    config: Config,
+    datasets: Sequence[DataSet],
+    policies: Sequence[str],
+    *,
+    runs: int,
+    max_new_tokens: int,
+    progress: Progress,
+) -> list[Outcome]:
+    """Decode every prompt under every policy, and under General-Static beside them, ``runs`` times.
+
+    Oracles follow plans that are made beforehand, from traces of these prompts and times of this machine. With the
+    embedded models the strict general draft runs too.
+    """
+    names = [draft.name for draft in config.drafts]
+    policies = list(dict.fromkeys((BASE, *policies)))
+    outcomes: list[Outcome] = []
+    with TemporaryDirectory() as scratch:
+        plans = _write_plans(config, datasets, policies, max_new_tokens, Path(scratch), progress)
+        configs = {
+            policy: replace(config, schedule=replace(config.schedule, policy=policy, plan=plans.get(policy)))
+            for policy in policies
+        }
+        if config.target.model == "zoo" and STRICT_DRAFT not in names:
+            configs[STRICT] = _strict(config)
+        async with _engines(configs) as engines:
+            for engine in engines.values():  # first touches of memory, caches of kernels
+                await _decode(engine, datasets[0].tasks[0].prompt, max_new_tokens)
+            for run in range(runs):
+                for dataset in datasets:
+                    outcomes += await _run(engines, dataset, run, max_new_tokens)
+                    progress("policies", run * len(datasets) + datasets.index(dataset) + 1, runs * len(datasets))
+    return outcomes
+
+
+async def throttled(config: Config, load_ratio: float, prompts: Sequence[str], max_new_tokens: int) -> Config:
+    """Return the configuration with storage so slow that loading a draft takes ``load_ratio`` iterations."""
+    general = replace(config, schedule=replace(config.schedule, policy=BASE))
+    async with MemSpec.open(general) as engine:
+        results = [await engine.generate(prompt, max_new_tokens=max_new_tokens) for prompt in prompts]
+    counts = [draft.iterations for result in results for draft in result.scheduling.drafts.values()]
+    iteration_s = sum(result.timing.decode_s for result in results) / max(sum(counts), 1)
+    draft = Checkpoint.open(model_directory(config.drafts[0].model))
+    nbytes = sum(entry.nbytes for entry in draft.weights().values())
+    return replace(config, storage=StorageConfig(bandwidth=f"{max(1, int(nbytes / (load_ratio * iteration_s)))}B/s"))
+
+
+def identical_share(outcomes: Sequence[Outcome]) -> float:
+    """Return the share of prompts whose text was the same under every policy and in every run."""
+    texts: dict[tuple[str, int], set[tuple[int, ...]]] = {}
+    numbers: dict[tuple[int, str, str], int] = {}
+    for run, dataset, policy, result in outcomes:
+        number = numbers[run, dataset, policy] = numbers.get((run, dataset, policy), -1) + 1
+        texts.setdefault((dataset, number), set()).add(result.token_ids)
+    return sum(len(each) == 1 for each in texts.values()) / len(texts)
+
+
+@asynccontextmanager
+async def _engines(configs: Mapping[str, Config]) -> AsyncIterator[dict[str, MemSpec]]:
+    async with AsyncExitStack() as stack:
+        yield {policy: await stack.enter_async_context(MemSpec.open(each)) for policy, each in configs.items()}
+
+
+async def _run(engines: Mapping[str, MemSpec], dataset: DataSet, run: int, max_new_tokens: int) -> list[Outcome]:
+    outcomes = []
+    for number, task in enumerate(dataset.tasks):
+        shift = (number + run) % len(engines)  # nobody always comes first
+        policies = list(engines)
+        for policy in (*policies[shift:], *policies[:shift]):
+            result = await _decode(engines[policy], task.prompt, max_new_tokens)
+            outcomes.append(Outcome(run, dataset.name, policy, result))
+    return outcomes
+
+
+async def _decode(engine: MemSpec, prompt: str, max_new_tokens: int) -> GenerationResult:
+    """Decode with an empty cache: nothing is left of the prompt before."""
+    for name in engine.drafts:
+        await engine.steer_draft("unload", name)
+    while engine.residency().resident_bytes or engine.residency().reserved_bytes:  # noqa: ASYNC110 - no event tells
+        await anyio.sleep(POLL_S)
+    return await engine.generate(prompt, max_new_tokens=max_new_tokens)
+
+
+def _strict(config: Config) -> Config:
+    drafts = (DraftConfig(name=STRICT_DRAFT),)
+    return replace(config, drafts=drafts, schedule=replace(config.schedule, policy=STRICT))
+
+
+def _write_plans(
+    config: Config,
+    datasets: Sequence[DataSet],
+    policies: Sequence[str],
+    max_new_tokens: int,
+    scratch: Path,
+    progress: Progress,
+) -> dict[str, str]:
+    """Trace the prompts and write one plan file for each oracle among the policies; return their paths."""
+    oracles = [policy for policy in policies if parse_policy(policy, [d.name for d in config.drafts]).needs_plan]
+    if not oracles:
+        return {}
+    drafts = {draft.name: model_directory(draft.model) for draft in config.drafts}
+    prompts = [Prompt(task.prompt, dataset.name) for dataset in datasets for task in dataset.tasks]
+    target = model_directory(config.target.model)
+    collect(target, drafts, prompts, scratch / "traces", max_new_tokens=max_new_tokens, progress=progress)
+    reader = TraceReader(scratch / "traces")
+    setting = Setting(
+        profile=_profile(config, reader.header), schedule=config.schedule, capacity=config.memory.capacity
+    )
+    planner = Planner(reader.header, setting)
+    for policy in oracles:
+        plans = [planner.plan(policy, (reader.header, record)) for record in reader]
+        write_plans(scratch / policy, plan_header(reader.header, setting, policy), plans)
+    return {policy: str(scratch / policy) for policy in oracles}
+
+
+def _profile(config: Config, header: TraceHeader) -> DeviceProfile:
+    """Measure this machine, its storage as slow as it is configured to be."""
+    profile, bandwidth = measure_profile(config), config.storage.bytes_per_second
+    if bandwidth is None:
+        return profile
+    return replace(profile, load_ms=max(header.draft_nbytes.values()) / bandwidth * 1e3)

@@ -1,0 +1,159 @@
+"""``memspec simulate``: what policies would do on a device, replayed from traces."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from memspec_actors.cli.config import ConfigOption, load_config
+from memspec_actors.cli.output import JsonOption, print_json, progress_bars
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from memspec_actors.bench.comparison import PolicyComparison
+    from memspec_actors.config import Config
+    from memspec_actors.scheduling.rankers import Ranker
+    from memspec_actors.simulation.profile import DeviceProfile
+    from memspec_actors.simulation.replay import Setting
+    from memspec_actors.simulation.texts import Text
+
+__all__ = ["simulate"]
+
+THIS_MACHINE = "this-machine"
+QUICK_TEXTS, QUICK_TOKENS = 6, 96
+
+
+def simulate(
+    traces: Annotated[Path, typer.Option("--traces", metavar="FILE", help="A trace file of `predictor collect`.")],
+    profile: Annotated[
+        str, typer.Option(metavar="NAME|FILE", help="A shipped device profile, a file, or this-machine: measured now.")
+    ] = "jetson-orin-nano",
+    policy: Annotated[list[str] | None, typer.Option(metavar="POLICY", help="Repeat; all if not given.")] = None,
+    interval: Annotated[int | None, typer.Option(help="Iterations between scheduling points (N).")] = None,
+    capacity: Annotated[int | None, typer.Option(help="Drafts that fit in memory (K).")] = None,
+    max_new_tokens: Annotated[int | None, typer.Option(help="Cut the texts at so many tokens.")] = None,
+    limit: Annotated[int | None, typer.Option(help="Take so many texts at most.")] = None,
+    write_plan: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write the plans of the one oracle given by --policy.")
+    ] = None,
+    config: ConfigOption = None,
+    quick: Annotated[bool, typer.Option("--quick", help="Few, short texts: the same figures, less certain.")] = False,
+    json: JsonOption = False,
+) -> None:
+    """Replay policies over traces in virtual time, at a device's pace."""
+    chosen = load_config(config)
+
+    from memspec_actors.bench.comparison import compare_policies
+    from memspec_actors.simulation.simulate import POLICIES
+    from memspec_actors.simulation.simulate import simulate as play
+
+    texts = _texts(traces, QUICK_TEXTS if quick and limit is None else limit, max_new_tokens, quick)
+    setting = _setting(chosen, _profile(profile, chosen), interval, capacity)
+    if write_plan is not None:
+        _write_plans(write_plan, texts, setting, policy or [])
+        return
+    with progress_bars() as progress:
+        outcomes = play(texts, policy or POLICIES, setting, _predictor(chosen, texts), progress)
+    comparison = compare_policies(outcomes)
+    if json:
+        print_json(_figures(texts, setting, comparison))
+    else:
+        from memspec_actors.cli.policy_table import print_policies
+
+        print_policies(comparison, f"{setting.profile.device}: virtual time")
+
+
+def _texts(traces: Path, limit: int | None, max_new_tokens: int | None, quick: bool) -> "list[Text]":
+    from itertools import islice
+
+    from memspec_actors.errors import TraceError
+    from memspec_actors.predictor.traces import TraceReader
+    from memspec_actors.simulation.texts import shortened
+
+    reader = TraceReader(traces)
+    tokens = max_new_tokens
+    if tokens is None:
+        tokens = QUICK_TOKENS if quick else reader.header.max_new_tokens
+    if tokens < 1:
+        raise TraceError(f"--max-new-tokens is {tokens}; it must be at least 1")
+    texts = [shortened((reader.header, record), tokens) for record in islice(reader, limit)]
+    if not texts:
+        raise TraceError(f"{traces}: holds no texts; collect some")
+    return texts
+
+
+def _setting(config: "Config", profile: "DeviceProfile", interval: int | None, capacity: int | None) -> "Setting":
+    from msgspec.structs import replace
+
+    from memspec_actors.config import MemoryConfig
+    from memspec_actors.simulation.replay import Setting
+
+    schedule = config.schedule if interval is None else replace(config.schedule, interval=interval)
+    memory = config.memory if capacity is None else MemoryConfig(capacity=capacity)
+    return Setting(profile=profile, schedule=schedule, capacity=memory.capacity)
+
+
+def _profile(source: str, config: "Config") -> "DeviceProfile":
+    from memspec_actors.simulation.profile import open_profile
+
+    if source != THIS_MACHINE:
+        return open_profile(source)
+    from memspec_actors.simulation.measure import measure_profile
+
+    return measure_profile(config)
+
+
+def _predictor(config: "Config", texts: "list[Text]") -> "Callable[[], Ranker]":
+    """Return a function that opens the configured predictor when a policy first asks for it."""
+    from functools import cache
+
+    from memspec_actors.simulation.simulate import candidates
+
+    @cache
+    def open_once() -> "Ranker":
+        from memspec_actors.models.loadout import model_directory
+        from memspec_actors.models.tokenizer import Tokenizer
+        from memspec_actors.predictor.ranker import PredictorRanker, predictor_directory
+
+        tokenizer = Tokenizer.open(model_directory(config.target.model))
+        return PredictorRanker.open(predictor_directory(config.predictor.path), candidates(texts[0]), tokenizer)
+
+    return open_once
+
+
+def _write_plans(path: Path, texts: "list[Text]", setting: "Setting", policies: list[str]) -> None:
+    from memspec_actors.scheduling.plans import write_plans
+    from memspec_actors.simulation.planning import Planner, plan_header
+    from memspec_actors.simulation.simulate import candidates
+    from memspec_actors.simulation.texts import with_drafts
+
+    if len(policies) != 1:
+        raise typer.BadParameter("give one oracle as --policy", param_hint="--write-plan")
+    texts = [with_drafts(text, candidates(text)) for text in texts]
+    planner = Planner(texts[0][0], setting)
+    plans = [planner.plan(policies[0], text) for text in texts]
+    write_plans(path, plan_header(texts[0][0], setting, policies[0]), plans)
+    typer.echo(f"wrote {len(plans)} plans of {policies[0]} to {path}")
+
+
+def _figures(texts: "list[Text]", setting: "Setting", comparison: "PolicyComparison") -> dict[str, Any]:
+    import msgspec
+
+    header, profile = texts[0][0], setting.profile
+    load_s = max(profile.load_s(nbytes) for nbytes in header.draft_nbytes.values())
+    return {
+        "load_ratio": load_s / profile.iteration_s(header.k),
+        "emulated_storage": True,
+        **msgspec.to_builtins(comparison),
+        "device": profile.device,
+        "source": profile.source,
+        "texts": len(texts),
+        "interval": setting.schedule.interval,
+        "capacity": setting.capacity,
+        "max_new_tokens": header.max_new_tokens,
+        "versions": header.versions,
+        "threads": 1,
+        "dtype": "float32",
+        "emulated": ["models (replayed from traces)", "time (virtual)", "storage"],
+    }

@@ -1,0 +1,86 @@
+"""Measure a device profile on this machine, with the models of a configuration."""
+
+import platform
+import time
+from collections.abc import Callable, Sequence
+from functools import partial
+from statistics import median
+
+import torch
+
+from memspec_actors.config import Config
+from memspec_actors.errors import ConfigError
+from memspec_actors.models.loading import load_into
+from memspec_actors.models.loadout import Loadout
+from memspec_actors.models.runner import Runner
+from memspec_actors.predictor.ranker import PredictorRanker, predictor_directory
+from memspec_actors.scheduling.rankers import Ranker, RankingContext
+from memspec_actors.simulation.profile import DeviceProfile
+
+__all__ = ["measure_profile"]
+
+WIDTHS = (1, 2, 4, 6, 8, 32, 128)
+CONTEXT = 128  # tokens read before what is timed
+REPEATS = 15
+
+
+def measure_profile(config: Config) -> DeviceProfile:
+    """Time the target, the first draft, its load and a ranking by the predictor, if there is one.
+
+    Raises ConfigError if no draft is configured, and what opening the models raises.
+    """
+    torch.set_num_threads(config.target.threads)
+    loadout = Loadout.open(config)
+    if not loadout.plans:
+        raise ConfigError("a profile needs a draft to measure; configure one")
+    (name, plan), *_ = loadout.plans.items()
+    memory = torch.empty(plan.nbytes, dtype=torch.uint8)
+    load_ms = median(_timed_ms(lambda: load_into(plan, memory)) for _ in range(REPEATS))
+    draft = plan.bind(memory)
+    long = _pass_ms(draft, CONTEXT)
+    return DeviceProfile(
+        device=f"{platform.machine()}, {config.target.threads} thread(s), {loadout.target.dtype}, draft {name!r}",
+        source=f"measured: medians of {REPEATS} after {CONTEXT} tokens",
+        target_ms={width: _pass_ms(loadout.target, width) for width in WIDTHS},
+        draft_ms=_pass_ms(draft, 1),
+        catch_up_ms=long / CONTEXT,
+        predict_ms=0.0
+        if config.predictor.path is None
+        else _ranking_ms(_open_predictor(config.predictor.path, loadout)),
+        load_ms=load_ms,
+    )
+
+
+@torch.inference_mode()
+def _pass_ms(runner: Runner, width: int) -> float:
+    """Time a pass over ``width`` tokens after `CONTEXT` others."""
+    context = min(CONTEXT, runner.max_positions - width)
+    cache = runner.new_cache(context + width)
+    runner.forward(_ids(context), cache, last_only=True)
+    times = []
+    for _ in range(REPEATS):
+        times.append(_timed_ms(lambda: runner.forward(_ids(width), cache)))
+        cache.truncate(context)
+    return median(times)
+
+
+def _open_predictor(path: str, loadout: Loadout) -> PredictorRanker:
+    return PredictorRanker.open(predictor_directory(path), tuple(loadout.plans), loadout.tokenizer)
+
+
+def _ranking_ms(ranker: Ranker) -> float:
+    contexts = [
+        RankingContext(prompt_ids=tuple(_ids(64)), recent_ids=tuple(_ids(64)), interval=interval, num_generated=64)
+        for interval in range(1, REPEATS + 1)
+    ]
+    return median(_timed_ms(partial(ranker.rank, context)) for context in contexts)
+
+
+def _ids(count: int) -> Sequence[int]:
+    return [1 + i % 16 for i in range(count)]
+
+
+def _timed_ms(action: Callable[[], object]) -> float:
+    began = time.perf_counter()
+    action()
+    return (time.perf_counter() - began) * 1e3

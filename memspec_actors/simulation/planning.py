@@ -1,0 +1,64 @@
+"""Plans of the oracles for traced texts, at a device's pace."""
+
+from collections.abc import Callable, Mapping
+
+from memspec_actors.errors import ConfigError
+from memspec_actors.protocols.traces import PLAN_FORMAT, Plan, PlanHeader, TraceHeader
+from memspec_actors.scheduling.cache_machine import CacheMachine, Timing
+from memspec_actors.scheduling.oracles import DynamicOracle, domain_oracle, static_oracle
+from memspec_actors.simulation.replay import Setting, text_limit
+from memspec_actors.simulation.texts import Text
+
+__all__ = ["Planner", "plan_header"]
+
+TICKS = 32
+TICKS_FOR_MANY = 8  # with K > 2 there are many more states of the cache
+
+
+class Planner:
+    """Plan for the drafts of a trace with any of the oracles."""
+
+    def __init__(self, header: TraceHeader, setting: Setting) -> None:
+        profile = setting.profile
+        self._setting = setting
+        self._timing = Timing(
+            tuple(profile.iteration_s(drafted) for drafted in range(header.k + 1)),
+            tuple(profile.load_s(nbytes) for nbytes in header.draft_nbytes.values()),
+        )
+        machine = CacheMachine(
+            self._timing,
+            capacity=setting.capacity,
+            interval=setting.schedule.interval,
+            ticks=TICKS if setting.capacity <= 2 else TICKS_FOR_MANY,
+        )
+        self._dynamic = DynamicOracle(self._timing, machine)
+        self._oracles: Mapping[str, Callable[[Text], Plan]] = {
+            "oracle-static": lambda text: static_oracle(text[1], self._timing, text_limit(*text)).plan,
+            "domain-oracle": lambda text: domain_oracle(
+                text[1], self._timing, text_limit(*text), setting.schedule.interval
+            ),
+            "oracle-dynamic": self._plan_dynamic,
+        }
+
+    def plan(self, policy: str, text: Text) -> Plan:
+        """Plan one text as the oracle named ``policy`` does. Raises ConfigError for any other policy."""
+        if policy not in self._oracles:
+            raise ConfigError(f"policy {policy!r} follows no plan; the oracles are {', '.join(self._oracles)}")
+        return self._oracles[policy](text)
+
+    def _plan_dynamic(self, text: Text) -> Plan:
+        prefill_s = self._setting.profile.target_s(len(text[1].prompt_ids))
+        return self._dynamic.plan(text[1], text_limit(*text), prefill_s).plan
+
+
+def plan_header(header: TraceHeader, setting: Setting, policy: str) -> PlanHeader:
+    """Say what the plans of one oracle were made for."""
+    return PlanHeader(
+        format=PLAN_FORMAT,
+        policy=policy,
+        target=header.target,
+        drafts=header.drafts,
+        interval=setting.schedule.interval,
+        capacity=setting.capacity,
+        k=header.k,
+    )

@@ -1,0 +1,98 @@
+"""``memspec simulate``: from a trace file to figures and plans, at the command line."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from memspec_actors.cli import main
+from memspec_actors.predictor.traces import open_trace_writer
+from memspec_actors.protocols.traces import TraceHeader
+from memspec_actors.scheduling.plans import read_plans
+from tests.simulation.toys import Toys
+
+NAMES = ("general", "law", "general-strict")
+
+
+@pytest.fixture(scope="module")
+def traces(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two toy texts: "law" is nearly always right, "general" seldom, the strict general draft now and then."""
+    path = tmp_path_factory.mktemp("traces") / "toys.trace"
+    texts = [Toys(seed=seed, rates=[0.6, 0.02, 0.3], max_new_tokens=60, k=5, eos_ids=frozenset()) for seed in (1, 2)]
+    traced = [toys.trace() for toys in texts]
+    with open_trace_writer(path, _renamed_header(traced[0][0])) as writer:
+        for _, record in traced:
+            runs, entropies = list(record.accepted.values()), list(record.entropies.values())
+            writer.write(
+                msgspec.structs.replace(
+                    record,
+                    kind="law",
+                    accepted=dict(zip(NAMES, runs, strict=True)),
+                    entropies=dict(zip(NAMES, entropies, strict=True)),
+                )
+            )
+    return path
+
+
+def _renamed_header(header: TraceHeader) -> TraceHeader:
+    drafts, nbytes = {name: name for name in NAMES}, dict.fromkeys(NAMES, 640)
+    return msgspec.structs.replace(header, drafts=drafts, draft_nbytes=nbytes)
+
+
+def _run(capsys: pytest.CaptureFixture[str], *arguments: str) -> Any:
+    assert main(["simulate", *arguments, "--json"]) == 0
+    return msgspec.json.decode(capsys.readouterr().out)
+
+
+def test_json_has_the_figures_of_bench_policies(traces: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    policies = ["oracle-static", "mab-async", "oracle-dynamic"]
+    figures = _run(capsys, "--traces", str(traces), *_each("--policy", policies))
+    assert figures["load_ratio"] == pytest.approx(2.7)
+    assert figures["emulated_storage"] is True
+    assert {"versions", "threads", "dtype", "emulated", "device", "source"} <= set(figures)
+    assert set(figures["geomean"]) == {"general-static", "static:general-strict", *policies}
+    assert figures["geomean"]["general-static"] == 1.0
+    assert figures["geomean"]["oracle-static"] > 1.1
+    assert figures["geomean"]["oracle-dynamic"] >= figures["geomean"]["oracle-static"] - 0.02
+    assert figures["geomean_strict"]["static:general-strict"] == 1.0
+    row = next(row for row in figures["rows"] if row["policy"] == "mab-async")
+    assert row["dataset"] == "law"
+    assert {"tokens_per_second", "normalized", "share", "switches", "loads"} <= set(row)
+    assert sum(row["share"].values()) == pytest.approx(1.0)
+
+
+def test_plans_are_written_for_an_oracle(traces: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "plans"
+    options = ["--policy", "oracle-static", "--write-plan", str(path), "--capacity", "1", "--interval", "3"]
+    assert main(["simulate", "--traces", str(traces), *options]) == 0
+    plans = read_plans(path)
+    assert (plans.header.policy, plans.header.capacity, plans.header.interval) == ("oracle-static", 1, 3)
+    assert {plan.steps[0].order for plan in plans.by_prompt.values()} == {("law",)}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--profile", "pi"], "jetson-orin-nano"),
+        (["--policy", "memspek"], "memspec"),
+        (["--capacity", "0"], "capacity"),
+        (["--interval", "0"], "interval"),
+        (["--max-new-tokens", "0"], "max-new-tokens"),
+        (["--limit", "0"], "no texts"),
+        (["--write-plan", "p"], "one oracle"),
+        (["--write-plan", "p", "--policy", "memspec"], "oracle"),
+    ],
+)
+def test_bad_use_is_one_line(
+    traces: Path, capsys: pytest.CaptureFixture[str], arguments: Sequence[str], said: str
+) -> None:
+    assert main(["simulate", "--traces", str(traces), *arguments]) == 2
+    error = capsys.readouterr().err
+    assert said in error
+    assert error.count("\n") == 1
+
+
+def _each(option: str, values: Sequence[str]) -> list[str]:
+    return [word for value in values for word in (option, value)]

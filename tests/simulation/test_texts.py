@@ -1,0 +1,29 @@
+"""If these fail, a sweep over lengths or drafts simulates texts that no trace would have recorded."""
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from memspec_actors.simulation.texts import shortened, with_drafts
+from tests.simulation.toys import Toys
+
+
+@settings(max_examples=25, deadline=None)
+@given(seed=st.integers(0, 10**6), length=st.integers(1, 40), k=st.integers(1, 5))
+def test_a_shortened_trace_is_the_trace_of_a_shorter_text(seed: int, length: int, k: int) -> None:
+    rates = [0.1, 0.5]
+    longer = Toys(seed=seed, rates=rates, max_new_tokens=40, k=k).trace()
+    header, record = Toys(seed=seed, rates=rates, max_new_tokens=length, k=k).trace()
+    cut_header, cut = shortened(longer, length)
+    assert (cut_header, cut.output_ids, cut.accepted, cut.entropies) == (
+        header,
+        record.output_ids,
+        record.accepted,
+        record.entropies,
+    )
+
+
+def test_a_trace_with_fewer_drafts_is_the_trace_of_those() -> None:
+    toys = Toys(seed=1, rates=[0.1, 0.5, 0.9], max_new_tokens=30, k=3)
+    full = toys.trace()
+    del toys.drafts["d1"]
+    assert with_drafts(full, ["d0", "d2"]) == toys.trace()
