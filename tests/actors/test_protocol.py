@@ -413,7 +413,7 @@ def test_generation_goes_on_whoever_dies(block: int, tmp_path: Path) -> None:
 
     for seed in range(block * 20, block * 20 + 20):
         path = tmp_path / f"{seed}.jsonl"
-        faults = Faults(load_crashes=0.1, rank_crashes=0.05, progress_crashes=0.1, statistics_crash=0.03)
+        faults = Faults(load_crashes=0.1, rank_crashes=0.05, progress_crashes=0.1, statistics_crash=0.01)
         world = run_world(seed, path, faults, scenario)
         crashed |= {crash.actor for crash in world.crashes}
         records = check_log(path, 3, world.memory.budget, 2)
