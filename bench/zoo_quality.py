@@ -5,10 +5,8 @@ import sys
 
 import msgspec
 import torch
-from tokenizers import Tokenizer
 
 from memspec_actors.zoo import names, path
-from memspec_actors.zoo.checkpoint import import_network
 from memspec_actors.zoo.evaluate import evaluate
 
 if __name__ == "__main__":
@@ -17,9 +15,6 @@ if __name__ == "__main__":
     parser.add_argument("--mixed", type=int, default=100, help="held-out requests of several domains")
     arguments = parser.parse_args()
     torch.set_num_threads(1)
-    drafts = {name: import_network(path(name)) for name in names() if name not in ("target", "encoder")}
-    tokenizer = Tokenizer.from_file(str(path("target") / "tokenizer.json"))
-    report = evaluate(
-        import_network(path("target")), drafts, tokenizer, num_single=arguments.single, num_mixed=arguments.mixed
-    )
+    drafts = [name for name in names() if name not in ("target", "encoder")]
+    report = evaluate(path("target").parent, drafts, num_single=arguments.single, num_mixed=arguments.mixed)
     sys.stdout.buffer.write(msgspec.json.format(msgspec.json.encode(report), indent=1) + b"\n")

@@ -1,16 +1,40 @@
 """``memspec doctor``: what this machine offers and what is missing."""
 
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
 import typer
 
-from memspec_actors.cli.output import JsonOption, print_json
+from memspec_actors.cli.config import ConfigOption, load_config
+from memspec_actors.cli.output import JsonOption, print_json, spinner
+
+if TYPE_CHECKING:
+    from memspec_actors.simulation.profile import DeviceProfile
 
 __all__ = ["doctor"]
 
 _COLOURS = {"ok": "green", "warn": "yellow", "fail": "red"}
 
 
-def doctor(json: JsonOption = False) -> None:
+def doctor(
+    profile: Annotated[
+        bool, typer.Option("--profile", help="Measure instead what decoding costs here: a profile for simulations.")
+    ] = False,
+    out: Annotated[
+        Path | None, typer.Option("-o", "--out", metavar="FILE", help="Write the profile to a file.")
+    ] = None,
+    config: ConfigOption = None,
+    json: JsonOption = False,
+) -> None:
     """Tell what this machine offers and what is missing; exit with 1 if something fails."""
+    if profile:
+        from memspec_actors.simulation.measure import measure_profile
+
+        chosen = load_config(config)
+        with spinner("measuring"):
+            measured = measure_profile(chosen)
+        _print_profile(measured, out, json)
+        return
     from memspec_actors.cli.doctor_checks import run_checks
 
     checks = list(run_checks())
@@ -29,3 +53,22 @@ def doctor(json: JsonOption = False) -> None:
         Console(highlight=False).print(table)
     if failed:
         raise typer.Exit(1)
+
+
+def _print_profile(profile: "DeviceProfile", out: Path | None, json: bool) -> None:
+    import msgspec
+    import tomli_w
+
+    from memspec_actors.errors import UsageError
+
+    values = msgspec.to_builtins(profile, str_keys=True)
+    text = tomli_w.dumps({key: value for key, value in values.items() if value is not None})
+    if out is not None:
+        try:
+            out.write_text(text, encoding="utf-8")
+        except OSError as error:
+            raise UsageError(f"{out}: cannot be written ({error.strerror})") from error
+    if json:
+        print_json(values)
+    elif out is None:
+        typer.echo(text, nl=False)

@@ -8,10 +8,10 @@ from tokenizers import Tokenizer
 
 from memspec_actors import zoo
 from memspec_actors.errors import CheckpointError
-from memspec_actors.zoo.checkpoint import import_network
+from memspec_actors.protocols.traces import TraceRecord
+from memspec_actors.zoo.evaluate import always, decode, evaluation_requests, trace_requests
 from memspec_actors.zoo.quality import measure_quality
 from memspec_actors.zoo.tokenizer import train_tokenizer
-from memspec_actors.zoo.traces import Trace, always, collect_traces, decode, evaluation_requests
 
 SHIPPED = ("code", "general", "law", "math", "medical", "target")
 
@@ -56,25 +56,25 @@ def test_shipped_tokenizer_is_what_a_build_makes() -> None:
 
 
 @pytest.fixture(scope="module")
-def traces() -> list[Trace]:
-    networks = {name: import_network(zoo.path(name)) for name in SHIPPED}
-    target = networks.pop("target")
-    tokenizer = Tokenizer.from_file(str(zoo.path("target") / "tokenizer.json"))
-    return collect_traces(target, networks, tokenizer, evaluation_requests(2, 0))
+def traces() -> list[TraceRecord]:
+    drafts = [name for name in SHIPPED if name != "target"]
+    return trace_requests(zoo.path("target").parent, drafts, evaluation_requests(2, 0))
 
 
-def test_shipped_target_answers_held_out_requests(traces: list[Trace]) -> None:
+def test_shipped_target_answers_held_out_requests(traces: list[TraceRecord]) -> None:
     """The demonstration would show nonsense."""
     tokenizer = Tokenizer.from_file(str(zoo.path("target") / "tokenizer.json"))
-    shares = measure_quality([(trace.request, trace.output) for trace in traces], tokenizer)
+    shares = measure_quality(
+        [(r, trace.output_ids) for (_, r), trace in zip(evaluation_requests(2, 0), traces, strict=True)], tokenizer
+    )
     assert shares["loops"] == 0.0
     assert shares["heading"] >= 0.9
     assert shares["slots"] >= 0.9
 
 
 @pytest.mark.parametrize("domain", ["code", "math", "law", "medical"])
-def test_shipped_specialists_are_the_best_drafts_at_home(traces: list[Trace], domain: str) -> None:
+def test_shipped_specialists_are_the_best_drafts_at_home(traces: list[TraceRecord], domain: str) -> None:
     """There would be nothing to gain by choosing drafts."""
     at_home = [trace for trace in traces if trace.kind == domain]
-    needed = {name: sum(decode(trace, always(name)).iterations for trace in at_home) for name in at_home[0].matches}
+    needed = {name: sum(decode(trace, always(name)).iterations for trace in at_home) for name in at_home[0].accepted}
     assert min(needed, key=needed.__getitem__) == domain
