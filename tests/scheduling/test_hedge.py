@@ -39,7 +39,7 @@ def random_history(rng: random.Random, length: int, resident: int) -> tuple[list
     right = {draft: [rng.random() < rate for _ in range(length)] for draft, rate in zip(DRAFTS, RATES, strict=True)}
     known: dict[str, dict[int, int]] = {draft: {} for draft in DRAFTS}
     history: list[Feedback] = []
-    read_up_to = dict.fromkeys(DRAFTS, 1)
+    read_up_to: dict[str, int] = dict.fromkeys(DRAFTS, 1)
     start = 1
     while start + K + 1 < length:
         draft = rng.choice([*DRAFTS[:resident], None])

@@ -28,7 +28,7 @@ def plain(logits: torch.Tensor, before: list[int], wanted: SamplingParams) -> to
     for token_id, bias in wanted.logit_bias.items():
         row[token_id] += bias
     row = row[None]
-    context = torch.tensor([[*PROMPT, *before]])
+    context = torch.LongTensor([[*PROMPT, *before]])
     if wanted.min_tokens:
         row = transformers.MinNewTokensLengthLogitsProcessor(len(PROMPT), wanted.min_tokens, list(END_IDS))(
             context, row
