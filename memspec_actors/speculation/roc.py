@@ -9,7 +9,7 @@ from memspec_actors.speculation.stop import CONFIDENCE_FIRST
 __all__ = ["RocThreshold"]
 
 MIN_SAMPLES = 6
-MISS_COST = 3.0  # stopping before a token that would be accepted, over drafting one that is rejected
+MISS_COST = 3  # stopping before a token that would be accepted, over drafting one that is rejected
 
 
 class RocThreshold:
@@ -44,6 +44,7 @@ class RocThreshold:
         last_of_equals = np.append(self._confidences[1:] != self._confidences[:-1], True)
         hits = np.cumsum(self._accepted)
         false_alarms = np.arange(1, len(hits) + 1) - hits
-        costs = false_alarms / negatives + MISS_COST * (1.0 - hits / positives)
-        costs[~last_of_equals] = np.inf
+        # both rates times positives * negatives: whole numbers, so that equal costs are equal
+        costs = false_alarms * positives + MISS_COST * (positives - hits) * negatives
+        costs[~last_of_equals] = np.iinfo(costs.dtype).max
         return float(self._confidences[costs.argmin()])

@@ -2,6 +2,7 @@
 
 import math
 import random
+from fractions import Fraction
 
 import pytest
 import torch
@@ -74,10 +75,10 @@ def test_confidence_threshold_is_the_best_of_all_by_brute_force(reports: list[It
         good, bad = [s for s, stands in tokens if stands], [s for s, stands in tokens if not stands]
         if len(tokens) > 5 and good and bad:
             costs = {
-                at: sum(s >= at for s in bad) / len(bad) + 3 * sum(s < at for s in good) / len(good)
+                at: Fraction(sum(s >= at for s in bad), len(bad)) + 3 * Fraction(sum(s < at for s in good), len(good))
                 for at in {s for s, _ in tokens}
             }
-            expected = max(at for at, cost in costs.items() if cost < min(costs.values()) + 1e-12)
+            expected = max(at for at, cost in costs.items() if cost == min(costs.values()))
         assert rule.threshold == pytest.approx(expected)
 
 
