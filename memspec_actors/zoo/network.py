@@ -67,10 +67,11 @@ class Block(nn.Module):
         heads, width = self.shape.heads, self.shape.head_dim
         qkv = self.qkv(F.rms_norm(x, (d,), self.norm_attention, NORM_EPS))
         q, k, v = qkv.view(batch, length, 3, heads, width).permute(2, 0, 3, 1, 4)  # (B, H, T, D) each
+        cos, sin = cos.to(q.dtype), sin.to(q.dtype)
         q, k = _rotate(q, cos, sin), _rotate(k, cos, sin)
         if memory is not None:
             k, v = memory.append(k, v)
-        attended = F.scaled_dot_product_attention(q, k, v, attn_mask=mask, is_causal=mask is None and length > 1)
+        attended = _attend(q, k, v, mask)
         x = x + self.out(attended.transpose(1, 2).reshape(batch, length, d))
         gate, up = self.gate_up(F.rms_norm(x, (d,), self.norm_mlp, NORM_EPS)).chunk(2, -1)
         out: Tensor = x + self.down(F.silu(gate) * up)
@@ -117,6 +118,15 @@ class Network(nn.Module):
 
     def _logits(self, x: Tensor) -> Tensor:
         return F.linear(F.rms_norm(x, (self.shape.hidden,), self.norm, NORM_EPS), self.embedding.weight)
+
+
+def _attend(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None) -> Tensor:
+    """Attend causally, or under `mask`; in bfloat16 by plain products, whose gradients cost less."""
+    if mask is not None or q.dtype is not torch.bfloat16:
+        return F.scaled_dot_product_attention(q, k, v, attn_mask=mask, is_causal=mask is None and q.shape[2] > 1)
+    length = q.shape[2]
+    hidden = torch.full((length, length), float("-inf"), dtype=q.dtype).triu(1)
+    return torch.softmax(q @ k.transpose(-1, -2) * q.shape[-1] ** -0.5 + hidden, -1) @ v
 
 
 def frequencies(width: int) -> Tensor:
