@@ -112,7 +112,7 @@ def test_logprobs_are_the_targets_for_accepted_recovered_and_bonus_tokens(temper
     """Every token's row must be its own: one off, and accepted tokens carry their neighbours' figures."""
     sampling = SamplingParams(temperature=temperature, logprobs=3, presence_penalty=0.7, min_tokens=20)
     session = decode(sampling, [0.0, 0.5, 1.0], k=5)
-    tokens = list(PROMPT)
+    tokens: list[int] = list(PROMPT)
     target = ToyRunner(seed=1)
     assert len(session.logprobs) == len(session.state.token_ids) > 10
     for token_id, told in zip(session.state.token_ids, session.logprobs, strict=True):
