@@ -32,17 +32,22 @@ async def serve(service: Service, announce: Callable[[str], None]) -> int:
         server = _Server(service)
         with _on_signals(server.drain):
             async with anyio.create_task_group() as group:
-                group.start_soon(_run_engine, service, announce)
+                group.start_soon(_run_engine, service, announce, server)
                 await server.serve(sockets=[listener])
                 if not service.close():
                     group.cancel_scope.cancel()  # it is still being opened
+    if server.failure is not None:
+        raise server.failure
     return server.signal
 
 
-async def _run_engine(service: Service, announce: Callable[[str], None]) -> None:
-    async with MemSpec.open(service.engine_config, on_event=service.observe) as engine:
-        announce("ready")
-        await service.run(engine)
+async def _run_engine(service: Service, announce: Callable[[str], None], server: "_Server") -> None:
+    try:
+        async with MemSpec.open(service.engine_config, on_event=service.observe) as engine:
+            announce("ready")
+            await service.run(engine)
+    except Exception as error:  # callers are told first, then `serve` raises it
+        server.fail(error)
 
 
 class _Server(uvicorn.Server):
@@ -63,6 +68,7 @@ class _Server(uvicorn.Server):
             )
         )
         self.signal = 0
+        self.failure: Exception | None = None
         self._service = service
 
     @contextmanager
@@ -72,18 +78,26 @@ class _Server(uvicorn.Server):
     def drain(self, number: int) -> None:
         """Take no more requests, give running ones until the deadline, and end; a second signal ends at once."""
         if self.should_exit:
-            _end(number)
+            _exit(128 + number)
         self.signal = number
+        self._end_within(self._service.config.drain_timeout_s if self._service.phase == "ok" else 0.0, 128 + number)
+
+    def fail(self, error: Exception) -> None:
+        """End since the engine has ended: its requests are told so, and nothing is waited for."""
+        if not self.should_exit:
+            self.failure = error
+            self._end_within(0.0, 1)
+
+    def _end_within(self, drain_s: float, exit_code: int) -> None:
         self.should_exit = True
-        drain_s = self._service.config.drain_timeout_s if self._service.phase == "ok" else 0.0
         self._service.drain()
         asyncio.get_running_loop().call_later(drain_s, self._service.generations.cancel_all)
-        signal.signal(signal.SIGALRM, lambda *_: _end(number))
+        signal.signal(signal.SIGALRM, lambda *_: _exit(exit_code))
         signal.setitimer(signal.ITIMER_REAL, ceil(drain_s + END_S) + CERTAIN_END_S)
 
 
-def _end(number: int) -> None:
-    os._exit(128 + number)  # every record of the event log is one write: none is torn
+def _exit(code: int) -> None:
+    os._exit(code)  # every record of the event log is one write: none is torn
 
 
 @contextmanager

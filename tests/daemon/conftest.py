@@ -17,20 +17,20 @@ StartDaemon = Callable[..., AbstractContextManager[RunningDaemon]]
 
 
 @contextmanager
-def running_daemon(*options: str, toy: bool = False, loads: bool = True) -> Iterator[RunningDaemon]:
+def running_daemon(*options: str, toy: str = "") -> Iterator[RunningDaemon]:
     """Run ``memspec serve`` on a free port until its models are loaded; give its address and process.
 
-    ``toy`` runs it with an engine that starts in no time and writes without end, and that one may never load.
+    ``toy`` runs it with an engine that starts in no time and behaves as toy_daemon.py says.
     """
     start = [str(TOY)] if toy else ["-c", "import sys; from memspec_actors.cli import main; sys.exit(main())"]
     command = [sys.executable, *start, "serve", "--port", "0", *options]
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), **({} if loads else {"TOY_LOADING": "1"})}
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "TOY": toy}
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=environment) as process:
         try:
             assert process.stderr is not None
             told = process.stderr.readline()
             assert "serving memspec-zoo on" in told, told
-            assert not loads or process.stderr.readline() == "memspec: ready\n"
+            assert toy == "loading" or process.stderr.readline() == "memspec: ready\n"
             yield told.split(" on ")[1].split(",")[0], process
         finally:
             process.kill()

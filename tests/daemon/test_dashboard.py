@@ -106,7 +106,7 @@ def test_it_fits_a_phone(browser: Browser, daemon: str) -> None:
 
 def test_a_daemon_with_a_key_asks_for_it(browser: Browser, start_daemon: Any) -> None:
     """The page itself is open; everything that it shows is not."""
-    with start_daemon("--api-key", "s3cret", toy=True) as (address, _), browser.new_context() as context:
+    with start_daemon("--api-key", "s3cret", toy="ticking") as (address, _), browser.new_context() as context:
         page = context.new_page()
         page.goto(f"{address}/")
         expect(page.locator("#login")).to_be_visible(timeout=PATIENCE_MS)

@@ -100,7 +100,7 @@ def test_what_does_not_end_in_time_is_told_so(start_daemon: Any, tmp_path: Path)
     """A text that was cut short would look finished."""
     config = tmp_path / "memspec.toml"
     config.write_text("[serve]\ndrain_timeout_s = 0.01\n")
-    with start_daemon("--config", str(config), toy=True) as (address, process):
+    with start_daemon("--config", str(config), toy="ticking") as (address, process):
         with httpx2.stream("POST", f"{address}/v1/completions", json=LONG, timeout=60) as reply:
             lines = data_lines(reply)
             next(lines)
@@ -112,7 +112,7 @@ def test_what_does_not_end_in_time_is_told_so(start_daemon: Any, tmp_path: Path)
 
 def test_a_second_signal_ends_at_once(start_daemon: Any) -> None:
     with (
-        start_daemon(toy=True) as (address, process),
+        start_daemon(toy="ticking") as (address, process),
         httpx2.stream("POST", f"{address}/v1/completions", json=LONG, timeout=60) as reply,
     ):
         lines = data_lines(reply)
@@ -124,17 +124,25 @@ def test_a_second_signal_ends_at_once(start_daemon: Any) -> None:
 
 
 def test_a_stop_while_models_load_ends_it(start_daemon: Any) -> None:
-    with start_daemon(toy=True, loads=False) as (address, process):
+    with start_daemon(toy="loading") as (address, process):
         assert httpx2.get(f"{address}/health").json() == {"status": "loading"}
         process.send_signal(signal.SIGTERM)
         assert ended(process) == (0, "")
+
+
+def test_an_engine_that_dies_ends_the_daemon(start_daemon: Any) -> None:
+    """A supervisor could not tell that it has to start the daemon again."""
+    with start_daemon(toy="failing") as (address, process):
+        reply = httpx2.post(f"{address}/v1/completions", json=LONG, timeout=60)
+        assert (reply.status_code, reply.json()["error"]["code"]) == (503, "engine_failed")
+        assert ended(process) == (1, "memspec: error: actor 'decoder' crashed 6 times\n")
 
 
 def test_a_unix_socket_is_its_users_alone_and_goes_with_the_daemon(start_daemon: Any, tmp_path: Path) -> None:
     path = tmp_path / "memspec.sock"
     with socket.socket(socket.AF_UNIX) as stale:
         stale.bind(str(path))  # as a killed daemon leaves it
-    with start_daemon("--uds", str(path), toy=True) as (address, process):
+    with start_daemon("--uds", str(path), toy="ticking") as (address, process):
         assert address == f"unix:{path}"
         assert stat.S_IMODE(path.stat().st_mode) == 0o600
         with httpx2.Client(transport=httpx2.HTTPTransport(uds=str(path))) as client:

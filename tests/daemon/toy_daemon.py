@@ -1,6 +1,6 @@
 """``memspec`` with an engine that loads nothing and writes "tick " until it is told to stop: it starts in no time.
 
-With TOY_LOADING=1 in the environment it never finishes loading.
+TOY in the environment says how it behaves: `ticking`; `loading` never finishes that; `failing` dies of its first request.
 """
 
 import asyncio
@@ -11,6 +11,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
+from memspec_actors.errors import SystemFailed
 from memspec_actors.protocols.results import (
     GenerationResult,
     Metrics,
@@ -26,6 +27,7 @@ from memspec_actors.stream import TextStream
 
 TICK_S = 0.01
 REQUEST = types.SimpleNamespace(request_id="toy")
+FAILURE = SystemFailed("actor 'decoder' crashed 6 times")
 CHUNK = TextChunk(text="tick ", token_ids=(1,), draft=None, resident=(), accepted=0, drafted=0)
 RESULT = GenerationResult(
     request_id="toy", text="tick ", token_ids=(1,), finish_reason="cancelled", lossless=True,
@@ -56,11 +58,12 @@ class ToyEngine:
 
     def __init__(self) -> None:
         self._ticking: dict[Any, asyncio.Task[None]] = {}
+        self._failed = asyncio.Event()
 
     @classmethod
     @asynccontextmanager
     async def open(cls, config: object, *, on_event: object) -> AsyncIterator["ToyEngine"]:
-        if os.environ.get("TOY_LOADING"):
+        if os.environ["TOY"] == "loading":
             await asyncio.Event().wait()
         yield cls()
 
@@ -78,10 +81,15 @@ class ToyEngine:
     def residency(self) -> ResidencySnapshot:
         return ARENA
 
-    async def wait_failed(self) -> Exception:
-        return await asyncio.Event().wait()  # type: ignore[return-value]
+    async def wait_failed(self) -> SystemFailed:
+        await self._failed.wait()
+        return FAILURE
 
     def submit(self, stream: TextStream) -> None:
+        if os.environ["TOY"] == "failing":
+            self._failed.set()
+            stream.fail(FAILURE)
+            return
         self._ticking[stream] = asyncio.create_task(self._tick(stream))
 
     def cancel(self, stream: TextStream) -> None:
@@ -89,7 +97,8 @@ class ToyEngine:
         stream.finish(RESULT)
 
     def leave(self, stream: TextStream) -> None:
-        self._ticking[stream].cancel()
+        if stream in self._ticking:
+            self._ticking[stream].cancel()
 
     async def _tick(self, stream: TextStream) -> None:
         while True:
