@@ -143,7 +143,8 @@ class MemSpec:
         """Return a stream of text chunks; the request is sent when iteration begins.
 
         ``prompt`` is text or chat messages (``{"role", "content"}``), which go through the chat template if the target
-        has one, unless ``raw``; or token ids, taken as they are. ``policy``, ``stop`` (draft length), ``accept`` and
+        has one, unless ``raw``; or token ids, taken as they are (`encode_aside` gives them for a text so long that
+        encoding it here would hold up the event loop). ``policy``, ``stop`` (draft length), ``accept`` and
         ``method`` (a pair of those two) override the configuration for this request. Raises InvalidRequest,
         ConfigError, and EngineClosed.
         """
@@ -173,7 +174,8 @@ class MemSpec:
 
     async def generate(self, prompt: Prompt, **options: Any) -> GenerationResult:
         """Generate to the end and return the result; takes the options of `stream`."""
-        stream = self.stream(prompt, **options)
+        raw = options.pop("raw", False)
+        stream = self.stream(await self.encode_aside(prompt, raw=raw), **options)
         async for _ in stream:
             pass
         return stream.result
@@ -400,7 +402,14 @@ class MemSpec:
             reserved = self._residency.reserved_bytes
             self._log.write(events.DraftLoadCancelled(actor="engine", draft=draft, reserved_bytes=reserved))
         reason = "closed" if self._wired.system.failure is None else str(self._wired.system.failure)
-        self._log.write(events.SystemStopped(actor="engine", reason=reason, records=self._log.records + 1))
+        self._log.write(
+            events.SystemStopped(
+                actor="engine",
+                reason=reason,
+                records=self._log.records + 1,
+                mailbox_peaks=self._wired.system.mailbox_peaks(),
+            )
+        )
 
 
 def _whole(text: str) -> str:

@@ -252,7 +252,8 @@ class RequestFinished(Event, frozen=True, kw_only=True):
 
 
 class SystemStopped(Event, frozen=True, kw_only=True):
-    """Close a log."""
+    """Close a log; ``mailbox_peaks`` counts the most messages that were ever queued for each actor."""
 
     reason: str
     records: int
+    mailbox_peaks: dict[str, int] = {}

@@ -26,8 +26,13 @@ def load_config(path: Path | None) -> "Config":
 
 @app.command("show")
 def show(config: ConfigOption = None) -> None:
-    """Print the whole configuration, defaults filled in, as TOML."""
-    typer.echo(load_config(config).to_toml(), nl=False)
+    """Print the whole configuration, defaults filled in, as TOML; but not its secret."""
+    from msgspec.structs import replace
+
+    loaded = load_config(config)
+    if loaded.serve.api_key is not None:
+        loaded = replace(loaded, serve=replace(loaded.serve, api_key="***"))
+    typer.echo(loaded.to_toml(), nl=False)
 
 
 @app.command("init")

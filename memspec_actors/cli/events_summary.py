@@ -48,10 +48,15 @@ def _figures(summary: Summary) -> Mapping[str, str]:
         "switches": str(summary.switches),
         "predictions": f"{summary.predictions} applied; " + _spread(summary.predict_ms),
         "largest gap": f"{summary.largest_gap_ms:.1f} ms between two iterations",
-        "restarts": ", ".join(f"{actor} {number}" for actor, number in summary.restarts.items()) or "none",
+        "restarts": _counts(summary.restarts) or "none",
+        "mailboxes": f"at most {_counts(summary.mailbox_peaks)} messages" if summary.mailbox_peaks else "not known",
         "log": f"{summary.records} records of {summary.runs} run{'s' if summary.runs > 1 else ''},"
         f" {summary.skipped} lines skipped, {summary.unknown} records unknown",
     }
+
+
+def _counts(numbers: Mapping[str, int]) -> str:
+    return ", ".join(f"{actor} {number}" for actor, number in numbers.items())
 
 
 Row = Mapping[str, str]

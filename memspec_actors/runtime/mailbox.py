@@ -62,6 +62,7 @@ class Mailbox(Generic[M]):
         self.closed_because: str | None = None
         self._capacity = policy.capacity
         self._latest = policy.latest
+        self.peak = 0  # the most messages that were ever queued
         self._num_control = 0
         # The queue has no maxsize of its own since only control messages count; ``_room`` is set while one more fits.
         self._queue = _KeyedQueue[Envelope[M] | None]()
@@ -83,7 +84,7 @@ class Mailbox(Generic[M]):
             return False
         key_of = self._latest.get(type(envelope.message))
         if key_of is not None and envelope.reply is None:
-            self._queue.put_nowait(((type(envelope.message), key_of(envelope.message)), envelope))
+            self._put((type(envelope.message), key_of(envelope.message)), envelope)
             return True
         if self._num_control == self._capacity:
             raise MailboxFull(
@@ -93,7 +94,7 @@ class Mailbox(Generic[M]):
         self._num_control += 1
         if self._num_control == self._capacity:
             self._room.clear()
-        self._queue.put_nowait((envelope, envelope))
+        self._put(envelope, envelope)
         return True
 
     async def send(self, envelope: Envelope[M]) -> bool:
@@ -147,6 +148,10 @@ class Mailbox(Generic[M]):
         self.closed_because = reason  # senders that wait for room find it now: what filled the mailbox is drained
         self._queue.put_nowait((None, None))  # wakes the receiver
         return drained
+
+    def _put(self, key: Hashable, envelope: Envelope[M]) -> None:
+        self._queue.put_nowait((key, envelope))
+        self.peak = max(self.peak, self._queue.qsize())
 
     def _taken(self, key: Hashable, envelope: Envelope[M] | None) -> Envelope[M] | None:
         if key is envelope and envelope is not None:

@@ -71,6 +71,10 @@ class ActorSystem:
         self._actors[name] = actor
         return actor.ref
 
+    def mailbox_peaks(self) -> dict[str, int]:
+        """Return the most messages that were ever queued for each actor."""
+        return {name: actor.mailbox.peak for name, actor in self._actors.items()}
+
     async def wait_failed(self) -> SystemFailed:
         """Wait until an actor exceeds its restart limit; return the failure."""
         await self._failed.wait()

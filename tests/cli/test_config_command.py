@@ -23,6 +23,16 @@ def test_template_loads_back_as_the_default(tmp_path: Path, capsys: pytest.Captu
     assert str(path) in capsys.readouterr().out
 
 
+def test_show_keeps_the_secret(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """What is shown is pasted into reports."""
+    path = tmp_path / "memspec.toml"
+    path.write_text("[serve]\napi_key = 's3cret'\n", encoding="utf-8")
+    assert main(["config", "show", "--config", str(path)]) == 0
+    shown = capsys.readouterr().out
+    assert "s3cret" not in shown
+    assert 'api_key = "***"' in shown
+
+
 def test_template_holds_every_key() -> None:
     """A key that the template leaves out is one that nobody finds."""
     for section in Config.__struct_fields__:

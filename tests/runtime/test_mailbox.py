@@ -80,10 +80,11 @@ def test_every_history_agrees_with_plain_lists(history: list[Message | str]) -> 
 
     async def replay() -> None:
         mailbox: Mailbox[Message] = Mailbox("m", POLICY)
-        model = ListModel()
+        model, peak = ListModel(), 0
         for step in history:
             play(step, mailbox, model)
-            assert len(mailbox) == len(model.queued)
+            peak = max(peak, len(model.queued))
+            assert (len(mailbox), mailbox.peak) == (len(model.queued), peak)
         assert mailbox.close("was stopped") == model.queued
 
     asyncio.run(replay())

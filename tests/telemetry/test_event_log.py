@@ -89,6 +89,7 @@ def test_record_is_one_line_of_json_with_the_common_fields(tmp_path: Path) -> No
             "epoch": None,
             "reason": "closed",
             "records": 1,
+            "mailbox_peaks": {},
         },
     ]
 

@@ -85,6 +85,18 @@ def test_queue_depth_counts_those_that_came_before(run: RealRun) -> None:
     assert summarize(run.path).queue_depth.max == 2
 
 
+def test_mailbox_peaks_are_the_largest_of_all_runs() -> None:
+    """Whether an actor ever fell behind would depend on which run was read last."""
+    peaks: list[dict[str, int]] = [{"loader": 2, "decoder": 3}, {"loader": 5, "decoder": 1}]
+    stops = [events.SystemStopped(actor="engine", reason="closed", records=1, mailbox_peaks=each) for each in peaks]
+    assert summarize(stops).mailbox_peaks == {"loader": 5, "decoder": 3}
+
+
+def test_every_actor_of_a_real_run_has_a_peak(run: RealRun) -> None:
+    actors = {"decoder", "predictor", "cache_manager", "loader", "verifier_stats"}
+    assert {actor for actor, peak in summarize(run.path).mailbox_peaks.items() if peak} == actors
+
+
 def test_crash_and_restart_are_counted(run: RealRun) -> None:
     summary = summarize(run.path)
     assert summary.crashes == summary.restarts == {"predictor": 1}

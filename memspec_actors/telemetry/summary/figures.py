@@ -128,7 +128,7 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     """Everything that a log tells about its requests, drafts and actors.
 
     ``loads`` finished; ``tokens_per_second`` is of steady-state decoding over all requests; ``skipped`` lines are no
-    records, ``unknown`` ones are of another version.
+    records, ``unknown`` ones are of another version; ``mailbox_peaks`` are known of runs that were stopped in order.
     """
 
     runs: int
@@ -160,6 +160,7 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     largest_gap_ms: float
     crashes: dict[str, int]
     restarts: dict[str, int]
+    mailbox_peaks: dict[str, int]
     records: int
     skipped: int
     unknown: int

@@ -42,6 +42,7 @@ class Summarizer:
         self._predict_ms: list[float] = []
         self._crashes: Counter[str] = Counter()
         self._restarts: Counter[str] = Counter()
+        self._mailbox_peaks: Counter[str] = Counter()
 
     def begin(self) -> None:
         """Begin another log or run: what was open stays open for ever."""
@@ -79,6 +80,8 @@ class Summarizer:
                 self._crashes[actor] += 1
             case events.ActorRestarted(actor=actor):
                 self._restarts[actor] += 1
+            case events.SystemStopped(mailbox_peaks=peaks):
+                self._mailbox_peaks |= Counter(peaks)  # the larger of both, actor by actor
             case _:
                 self._attribute(event)
 
@@ -119,6 +122,7 @@ class Summarizer:
             largest_gap_ms=max((each.largest_gap_ms for each in requests), default=0.0),
             crashes=dict(self._crashes),
             restarts=dict(self._restarts),
+            mailbox_peaks=dict(self._mailbox_peaks),
             records=self._num_records,
             skipped=skipped,
             unknown=self._num_unknown,
