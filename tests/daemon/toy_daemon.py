@@ -1,6 +1,7 @@
 """``memspec`` with an engine that loads nothing and writes "tick " until it is told to stop: it starts in no time.
 
-TOY in the environment says how it behaves: `ticking`; `loading` never finishes that; `failing` dies of its first request.
+TOY in the environment says how it behaves: `ticking`; `loading` never finishes that; `failing` dies of its first
+request.
 """
 
 import asyncio
