@@ -46,7 +46,7 @@ async def _run_engine(service: Service, announce: Callable[[str], None], server:
         async with MemSpec.open(service.engine_config, on_event=service.observe) as engine:
             announce("ready")
             await service.run(engine)
-    except Exception as error:  # callers are told first, then `serve` raises it
+    except Exception as error:  # noqa: BLE001 (callers are told first, then `serve` raises it)
         server.fail(error)
 
 
