@@ -165,7 +165,10 @@ class Decoder(Actor[DecoderMessage]):
     def _adopt(self) -> None:
         """Go by the newest announcement, once no draft that it leaves out is being read with."""
         if self._reading.issubset(self._newest.resident):
+            revoked = set(self._announced.resident).difference(self._newest.resident)
             self._announced = self._newest
+            if revoked and self._run is not None:
+                self._run.session.keep({draft for draft in self._setup.runners if draft not in revoked})
 
     def _settle(self, draft: ResidentDraft | None) -> None:
         """Go on with a draft of the adopted announcement, let go of what that leaves out, and acknowledge it."""

@@ -3,6 +3,7 @@
 import asyncio
 import random
 import time
+import weakref
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -15,6 +16,8 @@ from msgspec.structs import replace
 from memspec_actors import Config, MemSpec, SamplingParams
 from memspec_actors.config import DraftConfig, EventsConfig, ScheduleConfig, StorageConfig, TargetConfig
 from memspec_actors.errors import CheckpointError, ConfigError, EngineClosed, IncompatibleDraft, InvalidRequest
+from memspec_actors.models.cache import KvCache
+from memspec_actors.models.lean import LeanRunner
 from memspec_actors.protocols import events
 from memspec_actors.protocols.traces import PLAN_FORMAT, Plan, PlanHeader, PlanStep
 from memspec_actors.scheduling.plans import write_plans
@@ -341,6 +344,27 @@ async def test_five_requests_naming_five_drafts_all_finish() -> None:
     for name, result in zip(DOMAINS, results, strict=True):
         assert set(result.scheduling.drafts) <= {name}
         assert result.scheduling.drafts[name].iterations > 0
+
+
+async def test_drafts_that_left_memory_keep_no_keys_and_values(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A long request would in the end hold the key/value caches of all drafts, which no memory plan counts."""
+    made: list[weakref.ref[KvCache]] = []
+    most_alive = 0
+    original = LeanRunner.new_cache
+
+    def new_cache(runner: LeanRunner, max_tokens: int) -> KvCache:
+        nonlocal most_alive
+        cache = original(runner, max_tokens)
+        made.append(weakref.ref(cache))
+        most_alive = max(most_alive, sum(each() is not None for each in made))
+        return cache
+
+    monkeypatch.setattr(LeanRunner, "new_cache", new_cache)
+    async with MemSpec.open(Config(schedule=ScheduleConfig(policy="mab-sync", interval=1))) as engine:
+        await engine.generate(MIXED, max_new_tokens=120, sampling=SamplingParams(ignore_eos=True))
+        capacity = engine.config.memory.capacity
+    assert len(made) > 1 + capacity  # every draft was explored
+    assert most_alive <= 1 + capacity + 1  # the target's, those of K drafts, and the one that has just been revoked
 
 
 async def test_an_oracle_follows_the_plan_of_its_prompt(tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from memspec_actors.cli import bench, config, doctor, events, predictor, run, serve, simulate, zoo
+from memspec_actors.cli import bench, config, doctor, drafts, events, predictor, run, serve, simulate, zoo
 
 __all__ = ["DEBUG_VARIABLE", "app"]
 
@@ -17,6 +17,7 @@ app.command("serve")(serve.serve)
 app.command("simulate")(simulate.simulate)
 app.command("doctor")(doctor.doctor)
 app.add_typer(config.app, name="config")
+app.add_typer(drafts.app, name="drafts")
 app.add_typer(zoo.app, name="zoo")
 app.add_typer(predictor.app, name="predictor")
 app.add_typer(events.app, name="events")

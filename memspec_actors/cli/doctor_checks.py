@@ -13,6 +13,8 @@ from typing import Literal
 
 import msgspec
 
+from memspec_actors.models.page_cache import forget_cached
+
 __all__ = ["Check", "run_checks"]
 
 PACKAGES = ("torch", "transformers", "tokenizers", "safetensors", "numpy", "anyio", "msgspec", "structlog")
@@ -126,9 +128,8 @@ def _check_storage(file: Path) -> Check:
 
 def _time_cold_read(file: Path) -> float:
     buffer = bytearray(1 << 20)
+    forget_cached(file)
     with file.open("rb", buffering=0) as stream:
-        if hasattr(os, "posix_fadvise"):  # so that the disk is measured, not the page cache
-            os.posix_fadvise(stream.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
         began = time.perf_counter()
         while stream.readinto(buffer):
             pass

@@ -8,9 +8,9 @@ from torch import Tensor
 from memspec_actors.models.architecture import DecoderShape
 from memspec_actors.models.rope import rope_table
 
-__all__ = ["KvCache", "checked_truncation"]
+__all__ = ["KvCache", "checked_truncation", "planned_tokens"]
 
-FIRST_CAPACITY = 256
+FIRST_CAPACITY = 2048  # tokens; memory that is not written to yet costs nothing
 
 
 class KvCache:
@@ -104,6 +104,14 @@ class RowBuffers:
         self.attended_row = self.attended.view(1, shape.q_size)
         self.gate_up = empty(1, 2 * shape.intermediate_size)
         self.gate, self.up = self.gate_up.chunk(2, -1)
+
+
+def planned_tokens(num_tokens: int) -> int:
+    """Return for how many tokens a cache of ``num_tokens`` may come to take memory, growth included."""
+    capacity = FIRST_CAPACITY
+    while capacity < num_tokens:
+        capacity *= 2
+    return num_tokens if num_tokens <= FIRST_CAPACITY else capacity
 
 
 def checked_truncation(current: int, length: int) -> int:

@@ -29,7 +29,8 @@ class Checkpoint(msgspec.Struct, frozen=True, kw_only=True):
     """Describe a validated model directory.
 
     ``shape`` is None where only the generic runner can run it, and ``why_generic`` then says why.
-    ``files`` maps each weight file to the stamp it had, so that a load notices that it was replaced.
+    ``files`` maps each weight file to the stamp it had, so that a load notices that it was replaced; it is empty where
+    only the configuration is there, and ``tensors`` then are those that it asks for.
     """
 
     path: Path
@@ -49,9 +50,30 @@ class Checkpoint(msgspec.Struct, frozen=True, kw_only=True):
         """Read and check a model directory; raises CheckpointError naming the file and what is wrong with it."""
         directory = Path(path)
         config = _read_json(directory / "config.json", dict[str, Any])
+        return cls._of(directory, config, *_read_tensors(directory))
+
+    @classmethod
+    def describe(cls, path: str | Path) -> "Checkpoint":
+        """Read a model directory's configuration alone, to tell sizes by: nothing can be loaded from the result.
+
+        Raises CheckpointError naming the file and what is wrong with it.
+        """
+        from memspec_actors.models.described import describe_tensors
+
+        directory = Path(path)
+        config = _read_json(directory / "config.json", dict[str, Any])
+        return cls._of(directory, config, describe_tensors(directory, config), {})
+
+    @classmethod
+    def _of(
+        cls,
+        directory: Path,
+        config: Mapping[str, Any],
+        tensors: dict[str, TensorEntry],
+        files: dict[Path, FileStamp],
+    ) -> "Checkpoint":
         generation_path = directory / "generation_config.json"
         generation = _read_json(generation_path, dict[str, Any]) if generation_path.exists() else {}
-        tensors, files = _read_tensors(directory)
         shape, why_generic = _lean(config)
         if shape is not None:
             _check_tensors(directory, shape, tensors)

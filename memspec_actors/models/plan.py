@@ -8,9 +8,10 @@ from torch import Tensor
 
 from memspec_actors.models.architecture import DecoderShape, LayerNames
 from memspec_actors.models.checkpoint import FLOAT_DTYPES, Checkpoint, DtypeName
+from memspec_actors.models.heap import give_back_freed
 from memspec_actors.models.layout import ALIGNMENT, RUN_DTYPE_NAMES, Layout, Segment, Slot
 from memspec_actors.models.lean import LayerWeights, LeanRunner, ModelWeights
-from memspec_actors.models.projection import Projection, pack
+from memspec_actors.models.projection import MIN_PACKED_ITEMS, Projection, pack
 from memspec_actors.models.runner import Runner
 
 __all__ = ["ALIGNMENT", "TORCH_DTYPES", "LoadPlan"]
@@ -63,6 +64,17 @@ class LoadPlan:
         """Bytes that a load reads."""
         return sum(segment.entry.nbytes for segment in self.segments)
 
+    @property
+    def packed_nbytes(self) -> int:
+        """Bytes of the second copies that `bind` adds to private weights, on processors that have a use for them."""
+        shape = self.checkpoint.shape
+        if not self.private or shape is None or self.dtype != "float32":
+            return 0
+        only_looked_up = () if shape.tied else ("model.embed_tokens.weight",)
+        linear = (slot for name, slot in self.slots.items() if not slot.vector and name not in only_looked_up)
+        sizes = (slot.rows * slot.columns for slot in linear)
+        return sum(size * RUN_DTYPES[self.dtype].itemsize for size in sizes if size >= MIN_PACKED_ITEMS)
+
     def bind(self, view: Tensor) -> Runner:
         """Return a runner whose weights are the loaded bytes of ``view`` (uint8, 1-D) themselves.
 
@@ -94,8 +106,14 @@ class LoadPlan:
         def linear(name: str) -> Projection:
             bias = self._tensor(view, f"{name}.bias", RUN_DTYPES[self.dtype]) if f"{name}.bias" in self.slots else None
             projection = Projection(get(name), bias)
-            return pack(projection) if self.private else projection
+            if not self.private:
+                return projection
+            packed = pack(projection)
+            give_back_freed()  # oneDNN passes through copies; kept, they would add up to another half of the model
+            return packed
 
+        # The largest first: it is rearranged by way of a copy, for which there is room as long as the others wait.
+        head = linear("model.embed_tokens" if shape.tied else "lm_head")
         layers = tuple(
             LayerWeights(
                 input_norm=get(names["input_layernorm"]),
@@ -111,7 +129,7 @@ class LoadPlan:
             embedding=get("model.embed_tokens").t(),
             layers=layers,
             norm=get("model.norm"),
-            head=linear("model.embed_tokens" if shape.tied else "lm_head"),
+            head=head,
         )
 
     def _tensor(self, view: Tensor, name: str, dtype: torch.dtype) -> Tensor:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-__all__ = ["Projection", "pack"]
+__all__ = ["MIN_PACKED_ITEMS", "Projection", "pack"]
 
 MIN_PACKED_ITEMS = 1 << 18  # below, what a oneDNN call costs by itself outweighs what it saves
 PACKED_ROWS = 16  # oneDNN arranges for a row count; this one served 2 to 200 rows best
@@ -62,7 +62,7 @@ def pack(projection: Projection) -> Projection:
     if projection.weight.dtype != torch.float32 or projection.weight.numel() < MIN_PACKED_ITEMS:
         return projection
     try:
-        packed = torch.ops.mkldnn._reorder_linear_weight(projection.weight.t().contiguous(), PACKED_ROWS)
+        packed = torch.ops.mkldnn._reorder_linear_weight(projection.weight.t(), PACKED_ROWS)
         candidate = Projection(projection.weight, projection.bias, packed)
         rows = torch.linspace(-1, 1, 2 * projection.weight.shape[0]).view(2, -1)
         agrees = torch.allclose(candidate(rows), projection(rows), rtol=1e-4, atol=1e-4)

@@ -5,7 +5,7 @@ the target's cache holds all committed tokens but the last.
 """
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from threading import Lock
 from time import perf_counter_ns
@@ -168,6 +168,11 @@ class DecodeSession:
                 return 0
             self._catch_up(own, tokens)
             return own.cache.length
+
+    def keep(self, drafts: Collection[ResidentDraft]) -> None:
+        """Let go of the caches of all drafts but these: a draft that has left memory comes back as another load."""
+        with self._caches_lock:
+            self._caches = {draft: own for draft, own in self._caches.items() if draft in drafts}
 
     def draft_length(self, bound: BoundDraft | None) -> int:
         """Return how many tokens the next step would draft with ``bound`` at most; 0 makes it a plain target step."""

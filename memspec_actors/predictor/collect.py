@@ -17,7 +17,7 @@ from memspec_actors.predictor.reading import Tracer
 from memspec_actors.predictor.traces import open_trace_writer
 from memspec_actors.protocols.traces import TRACE_FORMAT, TraceHeader
 
-__all__ = ["Progress", "collect", "open_tracer", "weights_hash"]
+__all__ = ["Progress", "collect", "encode_prompt", "end_ids", "open_tracer", "weights_hash"]
 
 Progress = Callable[[str, int, int], None]  # (what, done, total)
 
@@ -43,7 +43,7 @@ def collect(
     if not draft_dirs or not prompts:
         raise TraceError("a trace needs at least one draft and at least one prompt")
     tracer, tokenizer = open_tracer(target_dir, draft_dirs, k)
-    encoded = [_encode(tokenizer, prompt.prompt) for prompt in prompts]
+    encoded = [encode_prompt(tokenizer, prompt.prompt) for prompt in prompts]
     _check_lengths(encoded, tracer.target.max_positions - 1)
     _, iteration_us = tracer.trace(encoded[0], max_new_tokens)
     header = TraceHeader(
@@ -89,12 +89,11 @@ def open_tracer(target_dir: str | Path, draft_dirs: Mapping[str, str | Path], k:
         draft = Checkpoint.open(path)
         common = check_compatible(checkpoint, draft).num_common
         drafts[name] = (open_runner(draft, dtype="float32"), common)
-    eos_ids = frozenset(checkpoint.eos_ids) | ({tokenizer.eos_id} if tokenizer.eos_id is not None else set())
     tracer = Tracer(
         target=open_runner(checkpoint, dtype="float32"),
         drafts=drafts,
         num_ids=min(tokenizer.num_ids, checkpoint.vocab_size),
-        eos_ids=eos_ids,
+        eos_ids=end_ids(checkpoint, tokenizer),
         k=k,
     )
     return tracer, tokenizer
@@ -122,7 +121,13 @@ def _check_lengths(encoded: Sequence[Sequence[int]], limit: int) -> None:
             raise TraceError(f"prompt {number} has {len(ids)} tokens; the target takes 1 to {limit}: shorten it")
 
 
-def _encode(tokenizer: Tokenizer, prompt: str) -> list[int]:
+def end_ids(checkpoint: Checkpoint, tokenizer: Tokenizer) -> frozenset[int]:
+    """Return the ids that end a target's text: its configuration's and its tokenizer's."""
+    return frozenset(checkpoint.eos_ids) | ({tokenizer.eos_id} if tokenizer.eos_id is not None else set())
+
+
+def encode_prompt(tokenizer: Tokenizer, prompt: str) -> list[int]:
+    """Return the ids of a prompt, put through the chat template if there is one."""
     if tokenizer.chat_template is None:
         return tokenizer.encode(prompt, add_special_tokens=True)
     text = tokenizer.apply_chat_template([{"role": "user", "content": prompt}], add_generation_prompt=True)

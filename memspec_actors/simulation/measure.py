@@ -17,7 +17,7 @@ from memspec_actors.predictor.ranker import PredictorRanker, predictor_directory
 from memspec_actors.scheduling.rankers import Ranker, RankingContext
 from memspec_actors.simulation.profile import DeviceProfile
 
-__all__ = ["measure_profile"]
+__all__ = ["measure_profile", "pass_ms"]
 
 WIDTHS = (1, 2, 4, 6, 8, 32, 128)
 CONTEXT = 128  # tokens read before what is timed
@@ -37,12 +37,12 @@ def measure_profile(config: Config) -> DeviceProfile:
     memory = torch.empty(plan.nbytes, dtype=torch.uint8)
     load_ms = median(_timed_ms(lambda: load_into(plan, memory)) for _ in range(REPEATS))
     draft = plan.bind(memory)
-    long = _pass_ms(draft, CONTEXT)
+    long = pass_ms(draft, CONTEXT)
     return DeviceProfile(
         device=f"{platform.machine()}, {config.target.threads} thread(s), {loadout.target.dtype}, draft {name!r}",
         source=f"measured: medians of {REPEATS} after {CONTEXT} tokens",
-        target_ms={width: _pass_ms(loadout.target, width) for width in WIDTHS},
-        draft_ms=_pass_ms(draft, 1),
+        target_ms={width: pass_ms(loadout.target, width) for width in WIDTHS},
+        draft_ms=pass_ms(draft, 1),
         catch_up_ms=long / CONTEXT,
         predict_ms=0.0
         if config.predictor.path is None
@@ -52,8 +52,8 @@ def measure_profile(config: Config) -> DeviceProfile:
 
 
 @torch.inference_mode()
-def _pass_ms(runner: Runner, width: int) -> float:
-    """Time a pass over ``width`` tokens after `CONTEXT` others."""
+def pass_ms(runner: Runner, width: int) -> float:
+    """Return the milliseconds of a pass over ``width`` tokens after `CONTEXT` others: the median of `REPEATS`."""
     context = min(CONTEXT, runner.max_positions - width)
     cache = runner.new_cache(context + width)
     runner.forward(_ids(context), cache, last_only=True)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 from transformers import AutoModelForCausalLM, LlamaConfig
 
-from memspec_actors.models.cache import FIRST_CAPACITY
+from memspec_actors.models import cache as cache_module
 from memspec_actors.models.checkpoint import Checkpoint
 from memspec_actors.models.lean import LeanRunner
 from memspec_actors.models.loading import load_into
@@ -113,14 +113,17 @@ def test_any_history_of_feeding_and_rolling_back_equals_the_plain_pass(
     torch.testing.assert_close(last, expected[-1], atol=TOLERANCE, rtol=0)
 
 
-def test_growing_past_the_first_capacity_keeps_what_was_cached(make_checkpoint: Callable[..., Path]) -> None:
+def test_growing_past_the_first_capacity_keeps_what_was_cached(
+    make_checkpoint: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Else a long answer would lose its beginning when the cache is enlarged."""
+    monkeypatch.setattr(cache_module, "FIRST_CAPACITY", 256)
     directory = make_checkpoint("llama-llama3")
     runner = bound(directory)
     ids = random_ids(600)
     expected = reference(directory, ids)
     cache = runner.new_cache(600)
-    assert cache.capacity == FIRST_CAPACITY  # type: ignore[attr-defined]
+    assert cache.capacity == 256  # type: ignore[attr-defined]
     got = torch.cat([runner.forward(piece, cache) for piece in torch.split(ids, [200, 55, 1, 1, 300, 42, 1])])
     torch.testing.assert_close(got, expected, atol=TOLERANCE, rtol=0)
 

@@ -1,6 +1,7 @@
 """If these fail, speculation changes the text, or caches go stale when drafts come and go."""
 
 import random
+import weakref
 from collections.abc import Sequence
 
 import pytest
@@ -9,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from memspec_actors.models.session import BoundDraft, DecodeSession, StepOutcome
-from memspec_actors.models.testing import ToyRunner
+from memspec_actors.models.testing import ToyCache, ToyRunner
 from memspec_actors.protocols.feedback import Shadow
 from memspec_actors.protocols.messages import ResidentDraft
 from memspec_actors.protocols.requests import GenerationRequest, SamplingParams
@@ -156,6 +157,20 @@ def test_warming_leaves_nothing_to_catch_up() -> None:
     draft = bound("a", ToyRunner(seed=1))
     session.warm(draft)
     assert session.step(draft).catch_up_tokens == 0
+
+
+def test_only_kept_drafts_hold_memory() -> None:
+    """Keys and values of every draft that was ever loaded would pile up until the request ends."""
+    target = ToyRunner()
+    session = session_of(target)
+    session.prefill()
+    made: dict[str, weakref.ref[ToyCache]] = {}
+    for name in ("a", "b"):
+        draft = bound(name, ToyRunner(error_rate=0.3))
+        session.step(draft)
+        made[name] = weakref.ref(session._cache(draft).cache)  # type: ignore[arg-type]
+    session.keep({ResidentDraft("b", 1)})
+    assert (made["a"](), made["b"]() is None) == (None, False)
 
 
 @pytest.mark.parametrize("limit", range(6, 30))

@@ -1,0 +1,7 @@
+"""``python -m memspec_actors`` is the ``memspec`` command."""
+
+import sys
+
+from memspec_actors.cli import main
+
+sys.exit(main())

@@ -1,0 +1,143 @@
+"""``memspec drafts``: will drafts work with a target, how well, and what memory that takes."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from memspec_actors.cli.config import ConfigOption, load_config
+from memspec_actors.cli.output import JsonOption, circumstances, print_json, progress_bars
+
+if TYPE_CHECKING:
+    from memspec_actors.config import Config, DraftConfig
+    from memspec_actors.drafts.check import CheckOptions
+    from memspec_actors.predictor.prompts import Prompt
+
+__all__ = ["app"]
+
+app = typer.Typer(help="Check drafts against a target, and make new ones.", rich_markup_mode=None)
+
+
+@app.callback()
+def group() -> None:
+    """Check drafts against a target, and make new ones."""
+
+
+@app.command("check")
+def check(
+    drafts: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[NAME=]DRAFT", help='Directories or "zoo:NAME"; without them the configured drafts.'),
+    ] = None,
+    target: Annotated[
+        str | None, typer.Option(metavar="T", help='A directory or "zoo"; without it the configured target.')
+    ] = None,
+    config: ConfigOption = None,
+    budget: Annotated[
+        str | None, typer.Option(metavar="SIZE|K", help='Memory for drafts, "1.2GiB", or how many of them, "2".')
+    ] = None,
+    memory: Annotated[
+        str | None, typer.Option(metavar="SIZE", help='Memory of the device, "8GB": tells which K fits it.')
+    ] = None,
+    context: Annotated[
+        int | None, typer.Option(help="Tokens of a request, prompt and answer, that memory is planned for.")
+    ] = None,
+    prompts: Annotated[
+        str | None,
+        typer.Option(metavar="SOURCE", help="A .jsonl or text file, or zoo:SPLIT[:COUNT]; else a few built in."),
+    ] = None,
+    max_new_tokens: Annotated[int, typer.Option(help="Let the target answer each prompt at this length at most.")] = 64,
+    k: Annotated[int, typer.Option("--k", help="Draft so many tokens per iteration.")] = 5,
+    bandwidth: Annotated[
+        str | None,
+        typer.Option(metavar="RATE", help='Of storage, "500MB/s", to estimate loads that cannot be measured.'),
+    ] = None,
+    plan_only: Annotated[
+        bool, typer.Option("--plan-only", help="Load nothing: read headers, or config.json where there are no weights.")
+    ] = False,
+    json: JsonOption = False,
+) -> None:
+    """Tell whether drafts work with a target, what they cost and gain, and the memory plan; exit with 1 if not."""
+    from msgspec import structs, to_builtins
+
+    from memspec_actors.cli.drafts_tables import show_check
+    from memspec_actors.drafts.check import check_drafts
+    from memspec_actors.models.loadout import model_directory
+
+    chosen = _chosen(load_config(config), target, drafts, budget)
+    options = _options(chosen, memory, context, bandwidth)
+    options = structs.replace(options, plan_only=plan_only, k=k, max_new_tokens=max_new_tokens)
+    directories = {draft.name: model_directory(draft.model) for draft in chosen.drafts}
+    with progress_bars() as progress:
+        report = check_drafts(
+            model_directory(chosen.target.model), directories, _prompts(chosen, prompts), options, progress
+        )
+    if json:
+        figures = to_builtins(report) | {"works": report.works}
+        print_json(figures | circumstances(chosen.target.threads, report.dtype))
+    else:
+        show_check(report)
+    if not report.works:
+        raise typer.Exit(1)
+
+
+def _chosen(config: "Config", target: str | None, drafts: list[str] | None, budget: str | None) -> "Config":
+    """Put what was given on the command line in place of what is configured."""
+    from msgspec.structs import replace
+
+    from memspec_actors.config import MemoryConfig
+    from memspec_actors.errors import ConfigError
+
+    chosen = config
+    if target is not None:
+        chosen = replace(chosen, target=replace(chosen.target, model=target))
+    if drafts:
+        chosen = replace(chosen, drafts=tuple(_draft(text) for text in drafts))
+    if not chosen.drafts:
+        raise ConfigError("there are no drafts to check; name some, or give a --config that does")
+    if budget is None:
+        return chosen
+    memory = (
+        MemoryConfig(capacity=int(budget))
+        if budget.isdecimal()
+        else MemoryConfig(capacity=len(chosen.drafts), budget=budget)
+    )
+    return replace(chosen, memory=memory)
+
+
+def _draft(text: str) -> "DraftConfig":
+    """Read [NAME=]MODEL; a model without a name is called as its directory is."""
+    from memspec_actors.config import DraftConfig, zoo_name
+
+    name, separator, model = text.partition("=")
+    if separator:
+        return DraftConfig(name=name, model=model)
+    return DraftConfig(name=zoo_name(text) or Path(text).absolute().name, model=text)
+
+
+def _options(config: "Config", memory: str | None, context: int | None, bandwidth: str | None) -> "CheckOptions":
+    from memspec_actors.drafts.check import DEFAULT_CONTEXT, STORAGE_BYTES_PER_S, CheckOptions
+    from memspec_actors.drafts.predictor_size import predictor_bytes
+    from memspec_actors.quantities import parse_bandwidth, parse_bytes
+
+    throttle = config.storage.bytes_per_second
+    return CheckOptions(
+        dtype=config.target.dtype,
+        capacity=config.memory.capacity,
+        budget_bytes=config.memory.budget_bytes,
+        memory_bytes=None if memory is None else parse_bytes(memory, "--memory"),
+        context=DEFAULT_CONTEXT if context is None else context,
+        bytes_per_s=parse_bandwidth(bandwidth, "--bandwidth") if bandwidth else throttle or STORAGE_BYTES_PER_S,
+        predictor_bytes=predictor_bytes(config.predictor.path),
+        threads=config.target.threads,
+    )
+
+
+def _prompts(config: "Config", source: str | None) -> "list[Prompt]":
+    from memspec_actors.config import zoo_name
+    from memspec_actors.drafts.sample_prompts import sample_prompts
+    from memspec_actors.predictor.prompts import read_prompts
+
+    if source is not None:
+        return read_prompts(source)
+    return sample_prompts(embedded=zoo_name(config.target.model) is not None)

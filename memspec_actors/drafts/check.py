@@ -1,0 +1,177 @@
+"""Check drafts against a target: vocabulary, sizes, memory, and, where the weights are there, speed and acceptance."""
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+import msgspec
+import torch
+
+from memspec_actors.drafts.measure import Candidate, measure_drafts
+from memspec_actors.drafts.memory_plan import MemoryPlan, fitting_capacity, plan_memory
+from memspec_actors.drafts.report import CheckReport, DraftReport, Measured
+from memspec_actors.errors import UsageError
+from memspec_actors.models.checkpoint import Checkpoint, DtypeName
+from memspec_actors.models.plan import LoadPlan
+from memspec_actors.models.runner import open_runner
+from memspec_actors.models.tokenizer import Tokenizer
+from memspec_actors.models.vocabulary import check_compatible
+from memspec_actors.predictor.prompts import Prompt
+
+__all__ = ["DEFAULT_CONTEXT", "CheckOptions", "check_drafts"]
+
+DEFAULT_CONTEXT = 2048  # tokens
+STORAGE_BYTES_PER_S = 500e6  # of a plain SATA disk: what a load is estimated with if nobody says better
+
+
+class CheckOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """Say what to check for: K, the drafts' budget, the device's memory, tokens of a request, what to measure with.
+
+    ``plan_only`` reads headers or configurations and loads nothing. ``predictor_bytes`` are the ranking model's.
+    """
+
+    dtype: DtypeName = "float32"
+    capacity: int = 2
+    budget_bytes: int | None = None
+    memory_bytes: int | None = None
+    context: int = DEFAULT_CONTEXT
+    bytes_per_s: float = STORAGE_BYTES_PER_S
+    predictor_bytes: int = 0
+    plan_only: bool = False
+    k: int = 5
+    max_new_tokens: int = 64
+    threads: int = 1
+
+
+def check_drafts(
+    target_dir: Path,
+    draft_dirs: Mapping[str, Path],
+    prompts: Sequence[Prompt],
+    options: CheckOptions,
+    progress: Callable[[str, int, int], None] = lambda what, done, total: None,
+) -> CheckReport:
+    """Check drafts by name. What is wrong with a draft is told in its report.
+
+    Where a directory has no weights yet (or with ``plan_only``) sizes come from headers or config.json. Raises
+    CheckpointError for a target that cannot be read.
+    """
+    target = LoadPlan.of(open_or_describe(target_dir), options.dtype, private=True)
+    reports, candidates = {}, {}
+    for name, directory in draft_dirs.items():
+        reports[name], candidate = _inspect(name, directory, target.checkpoint, options)
+        if candidate is not None:
+            candidates[name] = candidate
+    plans = {name: candidate.plan for name, candidate in candidates.items()}
+    plan = plan_memory(
+        target,
+        plans,
+        capacity=options.capacity,
+        budget_bytes=options.budget_bytes,
+        context=min(options.context, target.checkpoint.max_positions),
+        predictor_bytes=options.predictor_bytes,
+    )
+    for name, measured in _measure(target, candidates, prompts, options, progress).items():
+        reports[name] = msgspec.structs.replace(
+            reports[name], measured=measured, load_s=measured.load_s, load_estimated=False
+        )
+    return _report(target_dir, target, plans, tuple(reports.values()), plan, options)
+
+
+def open_or_describe(directory: Path) -> Checkpoint:
+    """Open a checkpoint, or describe one that has a config.json and no weights yet."""
+    configured = (directory / "config.json").is_file()
+    return Checkpoint.describe(directory) if configured and not _has_weights(directory) else Checkpoint.open(directory)
+
+
+def _has_weights(directory: Path) -> bool:
+    return any(directory.glob("*.safetensors*"))
+
+
+def _inspect(
+    name: str, directory: Path, target: Checkpoint, options: CheckOptions
+) -> tuple[DraftReport, Candidate | None]:
+    try:
+        checkpoint = open_or_describe(directory)
+        num_common = _num_common(target, checkpoint)
+        plan = LoadPlan.of(checkpoint, options.dtype)
+    except UsageError as error:
+        return DraftReport(name=name, model=str(directory), problem=str(error)), None
+    problem = None
+    if options.budget_bytes is not None and plan.nbytes > options.budget_bytes:
+        problem = f"it needs {plan.nbytes} bytes and the budget is {options.budget_bytes}: give more, or leave it out"
+    report = DraftReport(
+        name=name,
+        model=str(directory),
+        problem=problem,
+        notes=tuple(_notes(target, checkpoint, num_common)),
+        num_common=num_common,
+        nbytes=plan.nbytes,
+        file_nbytes=plan.file_nbytes,
+        load_s=plan.file_nbytes / options.bytes_per_s,
+        load_estimated=True,
+    )
+    return report, None if problem else Candidate(plan, num_common or 0)
+
+
+def _num_common(target: Checkpoint, draft: Checkpoint) -> int | None:
+    """Compare the tokenizers; None if one is not there yet beside weights that are not there either."""
+    for checkpoint in (target, draft):
+        if not checkpoint.files and not (checkpoint.path / "tokenizer.json").exists():
+            return None
+    return check_compatible(target, draft).num_common
+
+
+def _notes(target: Checkpoint, draft: Checkpoint, num_common: int | None) -> list[str]:
+    notes = []
+    if num_common is None:
+        notes.append("tokenizers not compared: tokenizer.json is absent")
+    if not draft.files:
+        notes.append("sizes from config.json: the weights are absent")
+    if draft.max_positions < target.max_positions:
+        notes.append(f"reads {draft.max_positions} of the target's {target.max_positions} positions, then sits out")
+    if draft.shape is None:
+        notes.append(f"runs through transformers: {draft.why_generic}")
+    return notes
+
+
+def _measure(
+    target: LoadPlan,
+    candidates: Mapping[str, Candidate],
+    prompts: Sequence[Prompt],
+    options: CheckOptions,
+    progress: Callable[[str, int, int], None],
+) -> dict[str, Measured]:
+    present = {name: candidate for name, candidate in candidates.items() if candidate.plan.checkpoint.files}
+    if options.plan_only or not target.checkpoint.files or not present:
+        return {}
+    torch.set_num_threads(options.threads)
+    return measure_drafts(
+        open_runner(target.checkpoint, dtype=options.dtype),
+        target.checkpoint,
+        Tokenizer.open(target.path),
+        present,
+        prompts,
+        k=options.k,
+        max_new_tokens=options.max_new_tokens,
+        progress=progress,
+    )
+
+
+def _report(
+    target_dir: Path,
+    target: LoadPlan,
+    plans: Mapping[str, LoadPlan],
+    drafts: tuple[DraftReport, ...],
+    plan: MemoryPlan,
+    options: CheckOptions,
+) -> CheckReport:
+    memory = options.memory_bytes
+    return CheckReport(
+        target=str(target_dir),
+        dtype=target.dtype,
+        num_draft_tokens=options.k,
+        drafts=drafts,
+        plan=plan,
+        total_bytes=plan.total_bytes,
+        memory_bytes=memory,
+        fitting_capacity=None if memory is None else fitting_capacity(plan, plans, memory),
+    )
