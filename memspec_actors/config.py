@@ -8,6 +8,7 @@ import msgspec
 import tomli_w
 
 from memspec_actors import config_file
+from memspec_actors.cores import usable_cores
 from memspec_actors.errors import ConfigError
 from memspec_actors.quantities import parse_bandwidth, parse_bytes
 
@@ -47,19 +48,33 @@ class _Section(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
 
 class TargetConfig(_Section, frozen=True, kw_only=True):
-    """``[target]``: the model whose text is generated. ``threads`` are those of the decoding computations."""
+    """``[target]``: the model whose text is generated.
+
+    ``threads`` are those of decoding; ``"auto"`` leaves one core to the rest. Ranking, loading and warming drafts each
+    go on beside it with ``background_threads``.
+    """
 
     model: str = "zoo"
     dtype: Literal["float32", "bfloat16", "auto"] = "float32"
     device: str = "cpu"
-    threads: int = 1
+    threads: int | Literal["auto"] = 1
+    background_threads: int = 1
 
     def __post_init__(self) -> None:
         _require(self.model != "", "[target] model", self.model, 'a model directory or "zoo"')
         _require(
             _DEVICE.fullmatch(self.device) is not None, "[target] device", self.device, '"cpu", "cuda" or "cuda:N"'
         )
-        _require(self.threads >= 1, "[target] threads", self.threads, "an integer >= 1")
+        _require(
+            self.threads == "auto" or self.threads >= 1, "[target] threads", self.threads, 'an integer >= 1 or "auto"'
+        )
+        expected = "an integer >= 1"
+        _require(self.background_threads >= 1, "[target] background_threads", self.background_threads, expected)
+
+    @property
+    def num_threads(self) -> int:
+        """Give the threads of decoding as a number."""
+        return max(1, usable_cores() - 1) if self.threads == "auto" else self.threads
 
 
 class DraftConfig(_Section, frozen=True, kw_only=True):

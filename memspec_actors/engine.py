@@ -22,11 +22,12 @@ from memspec_actors.models.loading import Throttle
 from memspec_actors.models.loadout import Loadout, model_directory
 from memspec_actors.models.reader import ArenaReader
 from memspec_actors.models.session import DecodeSession
+from memspec_actors.models.threads import use_threads
 from memspec_actors.protocols import events
 from memspec_actors.protocols.messages import DraftWish, GetStatistics, LoadProgress, SteerDraft
 from memspec_actors.protocols.requests import GenerationRequest, SamplingParams
 from memspec_actors.protocols.results import GenerationResult, ResidencySnapshot, Statistics
-from memspec_actors.runtime import Crashed, DeadLetter, Failed, Restarted, RuntimeEvent
+from memspec_actors.runtime import Crashed, DeadLetter, Failed, Restarted, RuntimeEvent, Workers
 from memspec_actors.scheduling.artefacts import Artefact, DraftArena, DraftSpec
 from memspec_actors.scheduling.plan_choice import PlanFile
 from memspec_actors.scheduling.policy import Policy, parse_policy
@@ -107,7 +108,7 @@ class MemSpec:
         if not isinstance(config, Config):
             config = Config() if config is None else Config.load(config)
         config = decoding_alone(config)
-        torch.set_num_threads(config.target.threads)
+        torch.set_num_threads(config.target.num_threads)
         async with AsyncExitStack() as stack:
             loadout = await anyio.to_thread.run_sync(Loadout.open, config)
             events_config = config.events
@@ -342,8 +343,16 @@ class MemSpec:
             log=self._log,
             on_progress=self._progress,
             adaptations=Adaptations(shared=self.config.speculation.share_thresholds),
+            new_workers=self._new_workers,
         )
         return wire(parts, self._observe)
+
+    def _new_workers(self, name: str) -> Workers:
+        """Give decoding its threads, and what goes on beside it few, so that they do not fight for cores."""
+        target = self.config.target
+        return Workers(
+            name, partial(use_threads, target.num_threads if name == "decode" else target.background_threads)
+        )
 
     def _policy_of(self, name: str) -> Policy:
         return parse_policy(name, self._names)
@@ -393,7 +402,7 @@ class MemSpec:
                 prediction=config.schedule.prediction,
                 emulated_bandwidth=config.storage.bytes_per_second,
                 dtype=str(loadout.target.dtype).removeprefix("torch."),
-                threads=config.target.threads,
+                threads=config.target.num_threads,
             )
         )
 

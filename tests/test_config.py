@@ -246,3 +246,12 @@ def test_dump_names_every_key_with_a_value() -> None:
     for section, struct in msgspec.json.decode(msgspec.json.encode(Config())).items():
         if isinstance(struct, dict):
             assert data[section] == {key: value for key, value in struct.items() if value is not None}
+
+
+def test_auto_threads_leave_a_core_to_the_rest(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ranking and loading would take turns with decoding on its own cores."""
+    for cores, threads in ((1, 1), (2, 1), (6, 5)):
+        monkeypatch.setattr("memspec_actors.config.usable_cores", lambda cores=cores: cores)
+        assert TargetConfig(threads="auto").num_threads == threads
+    assert TargetConfig(threads=3).num_threads == 3
+    assert TargetConfig().num_threads == TargetConfig().background_threads == 1

@@ -346,6 +346,15 @@ async def test_five_requests_naming_five_drafts_all_finish() -> None:
         assert result.scheduling.drafts[name].iterations > 0
 
 
+async def test_decoding_and_what_goes_on_beside_it_have_threads_of_their_own() -> None:
+    """Ranking and loading would start as many threads as decoding, on the same cores."""
+    before = torch.get_num_threads()
+    async with MemSpec.open(Config(target=TargetConfig(threads=3, background_threads=2))) as engine:
+        counts = {workers.name: await workers.run(torch.get_num_threads) for workers in engine._wired.workers}
+    torch.set_num_threads(before)
+    assert counts == {"decode": 3, "warm": 2, "rank": 2, "load": 2}
+
+
 async def test_drafts_that_left_memory_keep_no_keys_and_values(monkeypatch: pytest.MonkeyPatch) -> None:
     """A long request would in the end hold the key/value caches of all drafts, which no memory plan counts."""
     made: list[weakref.ref[KvCache]] = []

@@ -69,7 +69,7 @@ def adasd(
         from memspec_actors.bench.adasd_figure import draw
 
         draw(report, figure)
-    _show(report, json, chosen.target.threads, chosen.target.dtype)
+    _show(report, json, chosen.target.num_threads, chosen.target.dtype)
 
 
 @app.command("policies")

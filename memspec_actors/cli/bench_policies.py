@@ -54,7 +54,7 @@ def bench_policies(
         "prompts_per_dataset": max(len(dataset.tasks) for dataset in datasets),
         "runs": runs,
         "max_new_tokens": max_new_tokens,
-        **circumstances(config.target.threads, config.target.dtype),
+        **circumstances(config.target.num_threads, config.target.dtype),
         "emulated": [f"storage of {slow.storage.bandwidth}: a load takes {load_ratio} iterations"],
     }
     _show(figures, comparison, beside, json)

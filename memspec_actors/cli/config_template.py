@@ -9,7 +9,8 @@ TEMPLATE = """\
 model = "zoo"               # a Hugging Face model directory, or "zoo": the small embedded models
 dtype = "float32"           # "float32", "bfloat16" or "auto" (what the checkpoint is stored in)
 device = "cpu"              # models run on the CPU only
-threads = 1                 # threads of the decoding computations
+threads = 1                 # threads of decoding; "auto" leaves one core to the rest
+background_threads = 1      # of ranking, loading and warming drafts each, beside decoding
 
 # One table per draft. A model is a directory or "zoo:NAME".
 [[drafts]]

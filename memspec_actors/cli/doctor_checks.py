@@ -1,6 +1,5 @@
 """What ``memspec doctor`` looks at: each check is a function that gives lines of ok, warn or fail."""
 
-import os
 import platform
 import subprocess
 import sys
@@ -13,6 +12,7 @@ from typing import Literal
 
 import msgspec
 
+from memspec_actors.cores import usable_cores
 from memspec_actors.models.page_cache import forget_cached
 
 __all__ = ["Check", "run_checks"]
@@ -59,7 +59,7 @@ def _check_torch() -> Iterator[Check]:
     except Exception as error:  # noqa: BLE001 - a broken installation fails in any way at all
         yield Check("torch import", "fail", f"{type(error).__name__}: {error}", "reinstall torch")
         return
-    cores = len(os.sched_getaffinity(0))
+    cores = usable_cores()
     yield Check(
         "threads",
         "ok",

@@ -74,7 +74,7 @@ def check(
         )
     if json:
         figures = to_builtins(report) | {"works": report.works}
-        print_json(figures | circumstances(chosen.target.threads, report.dtype))
+        print_json(figures | circumstances(chosen.target.num_threads, report.dtype))
     else:
         show_check(report)
     if not report.works:
@@ -129,7 +129,7 @@ def _options(config: "Config", memory: str | None, context: int | None, bandwidt
         context=DEFAULT_CONTEXT if context is None else context,
         bytes_per_s=parse_bandwidth(bandwidth, "--bandwidth") if bandwidth else throttle or STORAGE_BYTES_PER_S,
         predictor_bytes=predictor_bytes(config.predictor.path),
-        threads=config.target.threads,
+        threads=config.target.num_threads,
     )
 
 

@@ -37,7 +37,7 @@ def collect(
     _use_threads(chosen)
     with progress_bars() as progress:
         figures = _collect(chosen, prompts, limit, out, max_new_tokens, k, progress)
-    _print_figures(figures | circumstances(chosen.target.threads, "float32"), json)
+    _print_figures(figures | circumstances(chosen.target.num_threads, "float32"), json)
 
 
 @app.command("train")
@@ -106,7 +106,7 @@ def evaluate(
             source = f"zoo:eval:{QUICK_PROMPTS if quick else EVALUATION_PROMPTS}"
             _collect(chosen, source, None, traces, max_new_tokens, 5, progress)
         figures = judge(traces, directory, tokenizer=_target_tokenizer(chosen), progress=progress)
-    _print_figures(figures | circumstances(chosen.target.threads, "float32"), json)
+    _print_figures(figures | circumstances(chosen.target.num_threads, "float32"), json)
 
 
 def _collect(
@@ -141,7 +141,7 @@ def _target_tokenizer(config: "Config") -> Any:
 def _use_threads(config: "Config") -> None:
     import torch
 
-    torch.set_num_threads(config.target.threads)
+    torch.set_num_threads(config.target.num_threads)
 
 
 def _print_figures(figures: dict[str, Any], json: bool) -> None:

@@ -14,11 +14,11 @@ Ts = TypeVarTuple("Ts")
 
 
 class Workers:
-    """Run functions one after the other on one dedicated, named thread."""
+    """Run functions one after the other on one dedicated, named thread, which calls ``on_start`` first of all."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, on_start: Callable[[], None] | None = None) -> None:
         self.name = name
-        self._executor = ThreadPoolExecutor(max_workers=1, thread_name_prefix=name)
+        self._executor = ThreadPoolExecutor(max_workers=1, thread_name_prefix=name, initializer=on_start)
 
     async def run(self, fn: Callable[[*Ts], R], *args: *Ts) -> R:
         """Run ``fn(*args)`` on the thread and return its result or raise its error.

@@ -29,7 +29,7 @@ def measure_profile(config: Config) -> DeviceProfile:
 
     Raises ConfigError if no draft is configured, and what opening the models raises.
     """
-    torch.set_num_threads(config.target.threads)
+    torch.set_num_threads(config.target.num_threads)
     loadout = Loadout.open(config)
     if not loadout.plans:
         raise ConfigError("a profile needs a draft to measure; configure one")
@@ -39,7 +39,7 @@ def measure_profile(config: Config) -> DeviceProfile:
     draft = plan.bind(memory)
     long = pass_ms(draft, CONTEXT)
     return DeviceProfile(
-        device=f"{platform.machine()}, {config.target.threads} thread(s), {loadout.target.dtype}, draft {name!r}",
+        device=f"{platform.machine()}, {config.target.num_threads} thread(s), {loadout.target.dtype}, draft {name!r}",
         source=f"measured: medians of {REPEATS} after {CONTEXT} tokens",
         target_ms={width: pass_ms(loadout.target, width) for width in WIDTHS},
         draft_ms=pass_ms(draft, 1),
