@@ -1,6 +1,7 @@
 """Run the daemon: listen at once, load beside, serve, and on a signal drain and end."""
 
 import asyncio
+import gc
 import os
 import signal
 from collections.abc import Callable, Iterator
@@ -44,6 +45,8 @@ async def serve(service: Service, announce: Callable[[str], None]) -> int:
 async def _run_engine(service: Service, announce: Callable[[str], None], server: "_Server") -> None:
     try:
         async with MemSpec.open(service.engine_config, on_event=service.observe) as engine:
+            gc.collect()
+            gc.freeze()  # what is loaded stays: looking through all of it again would stop the loop for 30 ms and more
             announce("ready")
             await service.run(engine)
     except Exception as error:  # noqa: BLE001 (callers are told first, then `serve` raises it)
