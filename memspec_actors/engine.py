@@ -1,13 +1,12 @@
 """The engine: the five actors on real models, offered as an async library."""
 
 import asyncio
-import logging
 import secrets
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any
 
 import anyio
 import torch
@@ -23,10 +22,12 @@ from memspec_actors.models.loadout import Loadout, model_directory
 from memspec_actors.models.reader import ArenaReader
 from memspec_actors.models.session import DecodeSession
 from memspec_actors.models.threads import use_threads
+from memspec_actors.prompts import Prompt, PromptEncoder
 from memspec_actors.protocols import events
 from memspec_actors.protocols.messages import DraftWish, GetStatistics, LoadProgress, SteerDraft
 from memspec_actors.protocols.requests import GenerationRequest, SamplingParams
 from memspec_actors.protocols.results import GenerationResult, ResidencySnapshot, Statistics
+from memspec_actors.resolution import LossNotes, Resolved, resolve
 from memspec_actors.runtime import Crashed, DeadLetter, Failed, Restarted, RuntimeEvent, Workers
 from memspec_actors.scheduling.artefacts import Artefact, DraftArena, DraftSpec
 from memspec_actors.scheduling.plan_choice import PlanFile
@@ -34,7 +35,7 @@ from memspec_actors.scheduling.policy import Policy, parse_policy
 from memspec_actors.scheduling.ranker_pool import RankerMaker
 from memspec_actors.scheduling.rankers import Ranker
 from memspec_actors.scheduling.residency import Residency
-from memspec_actors.speculation.adaptation import Adaptations, adapts
+from memspec_actors.speculation.adaptation import Adaptations
 from memspec_actors.speculation.commit import CommitState, united_end_ids
 from memspec_actors.speculation.rules import acceptance_rule
 from memspec_actors.speculation.stop import stop_rule
@@ -46,21 +47,7 @@ from memspec_actors.zoo import path as zoo_path
 __all__ = ["MemSpec", "OnLoad"]
 
 OnLoad = Callable[[str, int, int], None]  # (draft, bytes done, bytes in all)
-Messages = Sequence[Mapping[str, str]]
-Prompt = str | Messages | Sequence[int]
 ASK_TIMEOUT_S = 5.0
-_LOGGER = logging.getLogger(__name__)
-
-
-class _Resolved(NamedTuple):
-    """What a request runs with, as its GenerationRequest says it."""
-
-    policy: str
-    stop_rule: str
-    accept: str
-    lossless: bool
-    thresholds: Literal["fixed", "sync", "async"]
-    draft_alone: str | None
 
 
 class MemSpec:
@@ -82,9 +69,10 @@ class MemSpec:
         self._log = log
         self._names = tuple(loadout.plans)
         self._on_load = on_load
+        self._prompts = PromptEncoder(loadout.tokenizer, loadout.num_ids)
         self._residency = _residency(loadout)
         self._predictor: Ranker | None = None
-        self._noted: set[str] = set()
+        self._loss_notes = LossNotes()
         self._plans = PlanFile(config.schedule.plan, self._names)
         self._resolve(SamplingParams())  # a wrong policy or rule is found when the engine opens
         self._wired = self._wire()
@@ -169,7 +157,7 @@ class MemSpec:
             thresholds=resolved.thresholds,
             plan=self._plans.plan_for(self._policy_of(resolved.policy), prompt_ids),
         )
-        self._note_loss(resolved)
+        self._loss_notes.note(resolved)
         self._commit_state(request)  # a request that cannot emit a token is refused here
         return TextStream(self._requests, request)
 
@@ -183,31 +171,11 @@ class MemSpec:
 
     def encode(self, prompt: Prompt, *, raw: bool = False) -> tuple[int, ...]:
         """Return the token ids of a prompt as the target sees it. Raises InvalidRequest for one that cannot be used."""
-        tokenizer = self._loadout.tokenizer
-        if not isinstance(prompt, Sequence) or isinstance(prompt, bytes | bytearray | memoryview):
-            raise InvalidRequest(f"the prompt is a {type(prompt).__name__}; give text, chat messages, or token ids")
-        if not isinstance(prompt, str) and all(isinstance(each, int) for each in prompt):
-            ids = tuple(each for each in prompt if isinstance(each, int))
-        elif isinstance(prompt, str) and (raw or tokenizer.chat_template is None):
-            ids = tuple(tokenizer.encode(_whole(prompt)))
-        elif isinstance(prompt, str):
-            ids = tuple(tokenizer.encode(self.chat_prompt(_whole(prompt)), add_special_tokens=False))
-        else:
-            ids = tuple(tokenizer.encode(_whole(self.chat_prompt(prompt)), add_special_tokens=False))
-        if not ids:
-            raise InvalidRequest("the prompt is empty; give at least one token")
-        if not all(0 <= each < self._loadout.num_ids for each in ids):
-            raise InvalidRequest(f"the prompt has token ids outside 0 to {self._loadout.num_ids - 1}")
-        return ids
+        return self._prompts.encode(prompt, raw=raw)
 
     def chat_prompt(self, prompt: Prompt) -> str:
         """Return the text that the target sees for a plain prompt or chat messages: wrapped by its chat template."""
-        if isinstance(prompt, str):
-            return self._loadout.tokenizer.apply_chat_template([{"role": "user", "content": prompt}])
-        messages = [each for each in prompt if isinstance(each, Mapping)]
-        if len(messages) != len(prompt):
-            raise InvalidRequest("a prompt is text, chat messages, or token ids")
-        return self._loadout.tokenizer.apply_chat_template(messages)
+        return self._prompts.chat_prompt(prompt)
 
     async def encode_aside(self, prompt: Prompt, *, raw: bool = False) -> tuple[int, ...]:
         """Return `encode` of a prompt, from a worker thread: a long one would hold up the event loop."""
@@ -260,41 +228,14 @@ class MemSpec:
 
     # --- requests -----------------------------------------------------------------------------------------------------
 
-    def _resolve(self, sampling: SamplingParams, **asked: str | None) -> _Resolved:
+    def _resolve(self, sampling: SamplingParams, **asked: str | None) -> Resolved:
         """Fill in the configured policy and rules, and check that they exist."""
         choice = choose(self.config, **asked)
         policy = parse_policy(choice.policy, self._names)
         self._plans.check(policy)
         if policy.uses_predictor and self._predictor is None:
             self._predictor = _open_predictor(choice.policy, self.config, self._loadout)
-        stop_rule(choice.stop)
-        rule = acceptance_rule(choice.accept, greedy=sampling.greedy)
-        thresholds: Literal["fixed", "sync", "async"] = "fixed"
-        if adapts(choice.stop, rule.name):
-            wanted = self.config.speculation.thresholds
-            # Under exact and match the text is the same whatever the thresholds: nothing is worth waiting for.
-            thresholds = ("async" if rule.name in ("exact", "match") else "sync") if wanted == "auto" else wanted
-        return _Resolved(
-            policy=choice.policy,
-            stop_rule=choice.stop,
-            accept=rule.name,
-            lossless=rule.lossless and choice.draft_alone is None,
-            thresholds=thresholds,
-            draft_alone=choice.draft_alone,
-        )
-
-    def _note_loss(self, resolved: _Resolved) -> None:
-        """Say once, for each way of it, that the text may not be the target's own."""
-        if resolved.lossless:
-            return
-        note = (
-            f"accept {resolved.accept!r} is lossy: the text may differ from the target's own"
-            if resolved.draft_alone is None
-            else f"draft {resolved.draft_alone!r} decodes alone: the text is its own, not the target's"
-        )
-        if note not in self._noted:
-            self._noted.add(note)
-            _LOGGER.warning("%s", note)
+        return resolve(choice, greedy=sampling.greedy, thresholds=self.config.speculation.thresholds)
 
     def _check_bias(self, sampling: SamplingParams) -> None:
         outside = [token for token in sampling.logit_bias if not 0 <= token < self._loadout.num_ids]
@@ -419,17 +360,6 @@ class MemSpec:
                 mailbox_peaks=self._wired.system.mailbox_peaks(),
             )
         )
-
-
-def _whole(text: str) -> str:
-    """Return ``text``; raise InvalidRequest if it holds half a character, which no tokenizer takes."""
-    try:
-        text.encode()
-    except UnicodeEncodeError as error:
-        raise InvalidRequest(
-            f"the prompt is no valid Unicode: {text[error.start]!a} at character {error.start}; was it UTF-8?"
-        ) from error
-    return text
 
 
 def _specs(loadout: Loadout) -> list[DraftSpec]:
