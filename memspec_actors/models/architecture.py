@@ -5,29 +5,44 @@ from typing import Any, Literal
 
 import msgspec
 
-__all__ = ["DecoderShape", "LayerNames", "NotLean", "Rope", "decoder_shape", "expected_tensors"]
+from memspec_actors.models.rope_config import Rope, read_rope
 
-LEAN_ARCHITECTURES = ("LlamaForCausalLM", "Qwen2ForCausalLM")
-ROPE_KINDS = ("default", "linear", "llama3")
+__all__ = ["DecoderShape", "LayerNames", "NotLean", "decoder_shape", "expected_tensors"]
 
 
 class NotLean(Exception):
     """The lean runner cannot run this model; says why. The generic runner takes it."""
 
 
-class Rope(msgspec.Struct, frozen=True):
-    """Rotary position embedding; the fields below ``factor`` are llama3's."""
+class _Family(msgspec.Struct, frozen=True, kw_only=True):
+    """What an architecture fixes, whatever its config.json says; None leaves a bias to the config."""
 
-    kind: Literal["default", "linear", "llama3"] = "default"
-    theta: float = 10000.0
-    factor: float = 1.0
-    low_freq_factor: float = 1.0
-    high_freq_factor: float = 4.0
-    original_max_positions: int = 8192
+    model_type: str
+    qkv_bias: bool | None = None
+    out_bias: bool | None = None
+    mlp_bias: bool | None = None
+    qk_norm: bool = False
+    head_dim: int | None = None  # where the config gives none; None is hidden_size over heads
+    slides: Literal["never", "if asked", "always"] = "if asked"  # attends to a window of tokens only
+
+
+FAMILIES = {
+    "LlamaForCausalLM": _Family(model_type="llama", slides="never"),
+    "MistralForCausalLM": _Family(
+        model_type="mistral", qkv_bias=False, out_bias=False, mlp_bias=False, slides="always"
+    ),
+    "Qwen2ForCausalLM": _Family(model_type="qwen2", qkv_bias=True, out_bias=False, mlp_bias=False),
+    "Qwen3ForCausalLM": _Family(model_type="qwen3", mlp_bias=False, qk_norm=True, head_dim=128),
+}
+DEFAULT_WINDOW = 4096  # transformers' own, where a config leaves it out
 
 
 class DecoderShape(msgspec.Struct, frozen=True, kw_only=True):
-    """Describe a decoder of the Llama and Qwen2 family."""
+    """Describe a decoder of the Llama kind.
+
+    ``window`` is how many tokens a token attends to, itself included: ``max_positions`` where there is no window.
+    ``qk_norm``: each head of queries and keys is normalised before it is rotated.
+    """
 
     num_layers: int
     hidden_size: int
@@ -43,6 +58,8 @@ class DecoderShape(msgspec.Struct, frozen=True, kw_only=True):
     qkv_bias: bool
     out_bias: bool
     mlp_bias: bool
+    qk_norm: bool
+    window: int
 
     @property
     def q_size(self) -> int:
@@ -66,13 +83,13 @@ class _Config(msgspec.Struct):
     hidden_act: str = "silu"
     max_position_embeddings: int = 2048
     rms_norm_eps: float = 1e-6
-    rope_theta: float | None = None
-    rope_scaling: dict[str, Any] | None = None
-    rope_parameters: dict[str, Any] | None = None
     tie_word_embeddings: bool = False
     attention_bias: bool = False
     mlp_bias: bool = False
     use_sliding_window: bool = False
+    sliding_window: int | None = DEFAULT_WINDOW
+    max_window_layers: int = 28
+    layer_types: list[str] | None = None
     quantization_config: dict[str, Any] | None = None
 
 
@@ -83,7 +100,7 @@ class LayerNames:
         self._prefix = f"model.layers.{index}."
 
     def __getitem__(self, part: str) -> str:
-        group = "self_attn" if part in ("q_proj", "k_proj", "v_proj", "o_proj") else "mlp"
+        group = "self_attn" if part[:2] in ("q_", "k_", "v_", "o_") else "mlp"
         middle = "" if part.endswith("layernorm") else f"{group}."
         return f"{self._prefix}{middle}{part}"
 
@@ -91,34 +108,36 @@ class LayerNames:
 def decoder_shape(config: Mapping[str, Any]) -> DecoderShape:
     """Read a config.json's contents; raises NotLean, saying why, for what the lean runner does not do."""
     architecture = (config.get("architectures") or ["unknown"])[0]
-    if architecture not in LEAN_ARCHITECTURES:
-        raise NotLean(f"the architecture is {architecture}")
+    family = FAMILIES.get(architecture)
+    if family is None or config.get("model_type", family.model_type) != family.model_type:
+        raise NotLean(f"the architecture is {architecture}, the model_type {config.get('model_type')}")
     try:
         parsed = msgspec.convert(config, _Config)
+        rope = read_rope(config)
     except msgspec.ValidationError as error:
         raise NotLean(f"config.json: {error}") from error
-    if parsed.use_sliding_window:
-        raise NotLean("it uses a sliding window")
-    if parsed.hidden_act != "silu":
+    except ValueError as error:
+        raise NotLean(f"its rotary embedding is of {error}") from error
+    if parsed.hidden_act not in ("silu", "swish"):
         raise NotLean(f"hidden_act is {parsed.hidden_act!r}")
     if parsed.quantization_config:
         raise NotLean("it is quantised")
-    return _shape(parsed, qwen2=architecture == "Qwen2ForCausalLM")
+    return _shape(parsed, family, rope)
 
 
 def expected_tensors(shape: DecoderShape) -> dict[str, tuple[int, ...]]:
     """Name every tensor that such a model has, with its shape (weights are (out, in))."""
     hidden, inner, q, kv = shape.hidden_size, shape.intermediate_size, shape.q_size, shape.kv_size
-    tensors: dict[str, tuple[int, ...]] = {
-        "model.embed_tokens.weight": (shape.vocab_size, hidden),
-        "model.norm.weight": (hidden,),
-    }
+    tensors: dict[str, tuple[int, ...]] = {"model.embed_tokens.weight": (shape.vocab_size, hidden)}
+    tensors["model.norm.weight"] = (hidden,)
     if not shape.tied:
         tensors["lm_head.weight"] = (shape.vocab_size, hidden)
     for index in range(shape.num_layers):
         names = LayerNames(index)
         for norm in ("input_layernorm", "post_attention_layernorm"):
             tensors[f"{names[norm]}.weight"] = (hidden,)
+        for norm in ("q_norm", "k_norm") if shape.qk_norm else ():
+            tensors[f"{names[norm]}.weight"] = (shape.head_dim,)
         for part, rows, columns, bias in (
             ("q_proj", q, hidden, shape.qkv_bias),
             ("k_proj", kv, hidden, shape.qkv_bias),
@@ -134,7 +153,7 @@ def expected_tensors(shape: DecoderShape) -> dict[str, tuple[int, ...]]:
     return tensors
 
 
-def _shape(config: _Config, *, qwen2: bool) -> DecoderShape:
+def _shape(config: _Config, family: _Family, rope: Rope) -> DecoderShape:
     num_kv_heads = config.num_key_value_heads or config.num_attention_heads
     shape = DecoderShape(
         num_layers=config.num_hidden_layers,
@@ -142,44 +161,39 @@ def _shape(config: _Config, *, qwen2: bool) -> DecoderShape:
         intermediate_size=config.intermediate_size,
         num_heads=config.num_attention_heads,
         num_kv_heads=num_kv_heads,
-        head_dim=config.head_dim or config.hidden_size // max(1, config.num_attention_heads),
+        head_dim=config.head_dim or family.head_dim or config.hidden_size // max(1, config.num_attention_heads),
         vocab_size=config.vocab_size,
         max_positions=config.max_position_embeddings,
         rms_eps=config.rms_norm_eps,
-        rope=_rope(config),
+        rope=rope,
         tied=config.tie_word_embeddings,
-        qkv_bias=qwen2 or config.attention_bias,
-        out_bias=config.attention_bias and not qwen2,
-        mlp_bias=config.mlp_bias and not qwen2,
+        qkv_bias=config.attention_bias if family.qkv_bias is None else family.qkv_bias,
+        out_bias=config.attention_bias if family.out_bias is None else family.out_bias,
+        mlp_bias=config.mlp_bias if family.mlp_bias is None else family.mlp_bias,
+        qk_norm=family.qk_norm,
+        window=min(_window(config, family), config.max_position_embeddings),
     )
     sizes = (shape.num_layers, shape.hidden_size, shape.intermediate_size, shape.num_heads, num_kv_heads)
-    if min(*sizes, shape.vocab_size, shape.max_positions, shape.head_dim) < 1 or shape.num_heads % num_kv_heads:
+    if min(*sizes, shape.vocab_size, shape.window, shape.head_dim) < 1 or shape.num_heads % num_kv_heads:
         raise NotLean("config.json: sizes must be positive and heads a multiple of key/value heads")
     if shape.head_dim % 2:
         raise NotLean(f"head_dim is {shape.head_dim}, rotary embeddings need an even one")
     return shape
 
 
-def _rope(config: _Config) -> Rope:
-    # transformers 5 writes rope_parameters; earlier versions rope_theta beside an optional rope_scaling.
-    raw = {**(config.rope_scaling or {}), **(config.rope_parameters or {})}
-    kind = raw.get("rope_type", raw.get("type", "default"))
-    if kind not in ROPE_KINDS or float(raw.get("partial_rotary_factor", 1.0)) != 1.0:
-        raise NotLean(f"its rotary embedding is of kind {kind!r}")
-    theta = float(raw.get("rope_theta") or config.rope_theta or 10000.0)
-    if kind == "default":
-        return Rope(theta=theta)
-    try:
-        rope = Rope(kind=kind, theta=theta, factor=float(raw["factor"]))
-        return rope if kind == "linear" else _llama3(rope, raw)
-    except (KeyError, TypeError, ValueError) as error:
-        raise NotLean(f"its {kind} rotary scaling lacks a usable {error}") from error
-
-
-def _llama3(rope: Rope, raw: Mapping[str, Any]) -> Rope:
-    return msgspec.structs.replace(
-        rope,
-        low_freq_factor=float(raw["low_freq_factor"]),
-        high_freq_factor=float(raw["high_freq_factor"]),
-        original_max_positions=int(raw["original_max_position_embeddings"]),
-    )
+def _window(config: _Config, family: _Family) -> int:
+    """Return the window of every layer; raises NotLean where layers differ."""
+    everything, window = config.max_position_embeddings, config.sliding_window
+    if family.slides == "never":
+        return everything
+    if family.slides == "always" and config.layer_types is None:
+        return everything if window is None else window
+    asked = config.use_sliding_window and window is not None
+    first = config.max_window_layers if asked else config.num_hidden_layers  # the layers from there on slide
+    kinds = ["sliding_attention" if index >= first else "full_attention" for index in range(config.num_hidden_layers)]
+    kinds = sorted(set(kinds if config.layer_types is None else config.layer_types))
+    if kinds == ["full_attention"] and family.slides == "if asked":
+        return everything
+    if kinds == ["sliding_attention"] and asked and window is not None:
+        return window
+    raise NotLean(f"the attention of its layers is {' and '.join(kinds)}")

@@ -86,6 +86,8 @@ class Layout:
     def _place_layer(self, names: LayerNames, shape: DecoderShape) -> None:
         self._place(f"{names['input_layernorm']}.weight")
         self._place_linear(names, ("q_proj", "k_proj", "v_proj"), bias=shape.qkv_bias)
+        for norm in ("q_norm", "k_norm") if shape.qk_norm else ():
+            self._place(f"{names[norm]}.weight")
         self._place_linear(names, ("o_proj",), bias=shape.out_bias)
         self._place(f"{names['post_attention_layernorm']}.weight")
         self._place_linear(names, ("gate_proj", "up_proj"), bias=shape.mlp_bias)

@@ -1,4 +1,4 @@
-"""A Llama/Qwen2 forward pass on raw tensors, for one sequence: nothing but the kernels and a loop over the layers.
+"""A Llama-like forward pass on raw tensors, for one sequence: nothing but the kernels and a loop over the layers.
 
 A float32 pass over a single token has a path of its own. There the time goes into starting kernels rather than into
 arithmetic, so the normalisation's scale rides on the matrix product (it is one number), keys and values are written
@@ -14,10 +14,13 @@ from torch import Tensor
 
 from memspec_actors.models.architecture import DecoderShape
 from memspec_actors.models.cache import KvCache, RowBuffers
+from memspec_actors.models.head_norm import HeadNorm
 from memspec_actors.models.projection import Projection
 from memspec_actors.models.runner import Cache
 
 __all__ = ["LayerWeights", "LeanRunner", "ModelWeights"]
+
+WINDOWED_TOKENS = 512  # run at once where a window needs a mask
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,7 +28,7 @@ class LayerWeights:
     """One layer's weights; q|k|v and gate|up are side by side."""
 
     input_norm: Tensor
-    qkv: Projection
+    qkv: Projection | HeadNorm
     out: Projection
     post_norm: Tensor
     gate_up: Projection
@@ -44,15 +47,14 @@ class ModelWeights:
     @property
     def packed_nbytes(self) -> int:
         """Bytes of the second copies that blocks of rows run on."""
-        maps = [
-            self.head,
-            *(map_ for layer in self.layers for map_ in (layer.qkv, layer.out, layer.gate_up, layer.down)),
-        ]
+        maps: list[Projection | HeadNorm] = [self.head]
+        for layer in self.layers:
+            maps += (layer.qkv, layer.out, layer.gate_up, layer.down)
         return sum(map_.packed.numel() * map_.packed.element_size() for map_ in maps if map_.packed is not None)
 
 
 class LeanRunner:
-    """Run a model of the Llama or Qwen2 family; its logits are those of transformers."""
+    """Run a model of the Llama kind; its logits are those of transformers."""
 
     def __init__(self, shape: DecoderShape, dtype: torch.dtype, weights: ModelWeights, *, nbytes: int) -> None:
         self.shape = shape
@@ -80,7 +82,10 @@ class LeanRunner:
             raise ValueError("there are no tokens to run")
         if len(ids) == 1 and self.dtype == torch.float32:
             return self._one(int(ids[0]), cache)
-        return self._block(torch.as_tensor(ids, dtype=torch.int64), cache, last_only)
+        block = torch.as_tensor(ids, dtype=torch.int64)
+        if cache.length + len(block) > self.shape.window and len(block) > WINDOWED_TOKENS:
+            return self._pieces(block, cache, last_only)
+        return self._block(block, cache, last_only)
 
     def _one(self, token: int, cache: KvCache) -> Tensor:
         """Run one token in float32."""
@@ -93,8 +98,9 @@ class LeanRunner:
         row.turned_cos.copy_(cache.cos[position])
         row.turned_sin.copy_(cache.sin[position])
         slots = cache.kv[:, :, :, position].unbind(0)  # L of (2, Hkv, head_dim)
-        keys = cache.kv[:, 0, :, :end].transpose(-1, -2).unbind(0)  # L of (Hkv, head_dim, end)
-        values = cache.kv[:, 1, :, :end].unbind(0)  # L of (Hkv, end, head_dim)
+        seen = slice(max(0, end - self.shape.window), end)
+        keys = cache.kv[:, 0, :, seen].transpose(-1, -2).unbind(0)  # L of (Hkv, head_dim, seen)
+        values = cache.kv[:, 1, :, seen].unbind(0)  # L of (Hkv, seen, head_dim)
         for layer, slot, key, value in zip(weights.layers, slots, keys, values, strict=True):
             torch.mul(hidden, layer.input_norm, out=normed)
             layer.qkv.scaled_row(normed, self._inverse_rms(vector), row.qkv)
@@ -113,12 +119,23 @@ class LeanRunner:
         torch.index_select(row.qkv_heads, 1, row.swap_halves, out=row.swapped)
         torch.mul(row.qkv_heads, row.cos, out=row.rotated).addcmul_(row.swapped, row.sin)
         slot.copy_(row.key_value)
-        scores = torch.baddbmm(row.nothing, row.query, key, beta=0, alpha=self._scale)  # (Hkv, G, end)
+        scores = torch.baddbmm(row.nothing, row.query, key, beta=0, alpha=self._scale)  # (Hkv, G, seen)
         torch.bmm(torch.softmax(scores, -1), value, out=row.attended)
 
     def _inverse_rms(self, vector: Tensor) -> float:
         square_sum: float = torch.dot(vector, vector).item()
         return float((square_sum / self.shape.hidden_size + self.shape.rms_eps) ** -0.5)
+
+    def _pieces(self, ids: Tensor, cache: KvCache, last_only: bool) -> Tensor:
+        """Run a long text through a window piece by piece: a mask for all of it could outgrow the model."""
+        start = cache.length
+        cache.reserve(len(ids))
+        try:
+            pieces = [self._block(piece, cache, last_only) for piece in torch.split(ids, WINDOWED_TOKENS)]
+        except IndexError:
+            cache.truncate(start)
+            raise
+        return pieces[-1] if last_only else torch.cat(pieces)
 
     def _block(self, ids: Tensor, cache: KvCache, last_only: bool) -> Tensor:
         """Run a block of tokens, each seeing the cache and those before it."""
@@ -126,7 +143,9 @@ class LeanRunner:
         end = cache.reserve(num)
         hidden = F.embedding(ids, weights.embedding)  # (T, D)
         cos, sin = cache.cos[start:end, None], cache.sin[start:end, None]  # (T, 1, head_dim)
-        mask = _causal_mask(start, end, self.dtype) if start and num > 1 else None
+        first = max(0, start + 1 - shape.window)  # no token of the block sees those before
+        hidden_ones = num > 1 and (start > 0 or end > shape.window)
+        mask = _mask(start, first, end, shape.window, self.dtype) if hidden_ones else None
         for index, layer in enumerate(weights.layers):
             heads = layer.qkv(self._norm(hidden, layer.input_norm)).view(num, -1, shape.head_dim)
             turned = heads[:, : shape.num_heads + shape.num_kv_heads]
@@ -136,8 +155,8 @@ class LeanRunner:
             values[:, start:end] = heads[:, shape.num_heads + shape.num_kv_heads :].transpose(0, 1)
             attended = F.scaled_dot_product_attention(  # (1, H, T, head_dim)
                 turned[None, : shape.num_heads],
-                keys[None, :, :end],
-                values[None, :, :end],
+                keys[None, :, first:end],
+                values[None, :, first:end],
                 attn_mask=mask,
                 is_causal=mask is None and num > 1,
                 enable_gqa=shape.num_heads != shape.num_kv_heads,
@@ -157,6 +176,8 @@ class LeanRunner:
         return torch.div(hidden, root).mul_(weight)
 
 
-def _causal_mask(start: int, end: int, dtype: torch.dtype) -> Tensor:
-    """Return (T, end), 0 where a token may look and minus infinity where not."""
-    return torch.full((end - start, end), -torch.inf, dtype=dtype).triu_(start + 1)
+def _mask(start: int, first: int, end: int, window: int, dtype: torch.dtype) -> Tensor:
+    """Return (T, end - first), 0 where a token may look and minus infinity where not."""
+    nothing = torch.full((end - start, end - first), -torch.inf, dtype=dtype)
+    later = nothing.triu(start + 1 - first)
+    return later if end <= window else later + nothing.tril(start - first - window)

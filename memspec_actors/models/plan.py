@@ -8,6 +8,7 @@ from torch import Tensor
 
 from memspec_actors.models.architecture import DecoderShape, LayerNames
 from memspec_actors.models.checkpoint import FLOAT_DTYPES, Checkpoint, DtypeName
+from memspec_actors.models.head_norm import HeadNorm
 from memspec_actors.models.heap import give_back_freed
 from memspec_actors.models.layout import ALIGNMENT, RUN_DTYPE_NAMES, Layout, Segment, Slot
 from memspec_actors.models.lean import LayerWeights, LeanRunner, ModelWeights
@@ -112,12 +113,25 @@ class LoadPlan:
             give_back_freed()  # oneDNN passes through copies; kept, they would add up to another half of the model
             return packed
 
+        def qkv(names: LayerNames) -> Projection | HeadNorm:
+            projection = linear(names["q_proj"])
+            if not shape.qk_norm:
+                return projection
+            return HeadNorm(
+                qkv=projection,
+                q_weight=get(names["q_norm"]),
+                k_weight=get(names["k_norm"]),
+                q_size=shape.q_size,
+                kv_size=shape.kv_size,
+                eps=shape.rms_eps,
+            )
+
         # The largest first: it is rearranged by way of a copy, for which there is room as long as the others wait.
         head = linear("model.embed_tokens" if shape.tied else "lm_head")
         layers = tuple(
             LayerWeights(
                 input_norm=get(names["input_layernorm"]),
-                qkv=linear(names["q_proj"]),
+                qkv=qkv(names),
                 out=linear(names["o_proj"]),
                 post_norm=get(names["post_attention_layernorm"]),
                 gate_up=linear(names["gate_proj"]),

@@ -6,7 +6,7 @@ from functools import lru_cache
 import torch
 from torch import Tensor
 
-from memspec_actors.models.architecture import Rope
+from memspec_actors.models.rope_config import Rope
 
 __all__ = ["rope_table"]
 
@@ -19,23 +19,38 @@ def rope_table(rope: Rope, head_dim: int, num_positions: int, dtype: torch.dtype
     """
     with torch.inference_mode(False):
         angles = torch.outer(torch.arange(num_positions).float(), _frequencies(rope, head_dim))
-        cos, sin = angles.cos(), angles.sin()
+        cos, sin = angles.cos() * rope.attention_factor, angles.sin() * rope.attention_factor
         return torch.cat((cos, cos), -1).to(dtype), torch.cat((-sin, sin), -1).to(dtype)
 
 
 def _frequencies(rope: Rope, head_dim: int) -> Tensor:
     """Return the angle per position of each pair of dimensions, (head_dim / 2,)."""
     frequencies = 1.0 / rope.theta ** (torch.arange(0, head_dim, 2).float() / head_dim)
+    if rope.kind == "default":
+        return frequencies
     if rope.kind == "linear":
         return frequencies / rope.factor
-    if rope.kind == "llama3":
-        return _llama3(frequencies, rope)
-    return frequencies
+    kept = _kept_by_turns(frequencies, rope) if rope.kind == "llama3" else _kept_by_place(head_dim, rope)
+    return kept * frequencies + (1.0 - kept) * frequencies / rope.factor
 
 
-def _llama3(frequencies: Tensor, rope: Rope) -> Tensor:
-    """Slow down the long wavelengths, leave the short ones, and blend in between."""
+def _kept_by_turns(frequencies: Tensor, rope: Rope) -> Tensor:
+    """Slow down the long wavelengths, leave the short ones, and blend in between, as Llama 3.1 does."""
     turns = rope.original_max_positions * frequencies / (2 * math.pi)
     blend = (turns - rope.low_freq_factor) / (rope.high_freq_factor - rope.low_freq_factor)
-    kept = blend.clamp(0.0, 1.0)
-    return kept * frequencies + (1.0 - kept) * frequencies / rope.factor
+    return blend.clamp(0.0, 1.0)
+
+
+def _kept_by_place(head_dim: int, rope: Rope) -> Tensor:
+    """Do the same by the place of a pair, on a straight ramp, as YaRN does (Peng et al. 2023, section 3.2)."""
+
+    def place(turns: float) -> float:
+        """Return where a pair would stand that turns so often over the original context."""
+        return head_dim * math.log(rope.original_max_positions / (turns * 2 * math.pi)) / (2 * math.log(rope.theta))
+
+    low, high = place(rope.beta_fast), place(rope.beta_slow)
+    if rope.truncate:
+        low, high = math.floor(low), math.ceil(high)
+    low, high = max(low, 0), min(high, head_dim - 1)
+    ramp = (torch.arange(head_dim // 2).float() - low) / (high - low if high != low else 0.001)
+    return 1.0 - ramp.clamp(0.0, 1.0)

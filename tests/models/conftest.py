@@ -9,7 +9,7 @@ import torch
 import transformers
 from safetensors.torch import load_file, save_file
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
-from transformers import LlamaConfig, PreTrainedTokenizerFast, Qwen2Config
+from transformers import LlamaConfig, MistralConfig, PreTrainedTokenizerFast, Qwen2Config, Qwen3Config
 
 SIZES: dict[str, Any] = {
     "hidden_size": 48,
@@ -29,6 +29,7 @@ LLAMA3 = {
     "high_freq_factor": 4.0,
     "original_max_position_embeddings": 64,
 }
+YARN = {"rope_type": "yarn", "rope_theta": 1e4, "factor": 8.0, "original_max_position_embeddings": 64}
 CONFIGS: dict[str, Callable[[], Any]] = {
     "llama": lambda: LlamaConfig(**SIZES, num_key_value_heads=2, tie_word_embeddings=False),
     "llama-tied": lambda: LlamaConfig(**SIZES, num_key_value_heads=4, tie_word_embeddings=True, head_dim=20),
@@ -36,6 +37,19 @@ CONFIGS: dict[str, Callable[[], Any]] = {
     "llama-llama3": lambda: LlamaConfig(**SIZES, num_key_value_heads=2, rope_parameters=LLAMA3),
     "llama-linear": lambda: LlamaConfig(
         **SIZES, num_key_value_heads=2, rope_parameters={"rope_type": "linear", "rope_theta": 1e4, "factor": 3.0}
+    ),
+    "llama-dynamic": lambda: LlamaConfig(
+        **SIZES, num_key_value_heads=2, rope_parameters={"rope_type": "dynamic", "rope_theta": 1e4, "factor": 3.0}
+    ),
+    "llama-yarn": lambda: LlamaConfig(**SIZES, num_key_value_heads=2, rope_parameters=YARN),
+    "mistral": lambda: MistralConfig(**SIZES, num_key_value_heads=2, sliding_window=11, head_dim=20),
+    "mistral-whole": lambda: MistralConfig(**SIZES, num_key_value_heads=2, sliding_window=None),
+    "qwen3": lambda: Qwen3Config(**SIZES, num_key_value_heads=2, head_dim=20),
+    "qwen3-bias": lambda: Qwen3Config(
+        **SIZES, num_key_value_heads=4, head_dim=16, attention_bias=True, tie_word_embeddings=True
+    ),
+    "qwen2-sliding": lambda: Qwen2Config(
+        **SIZES, num_key_value_heads=2, use_sliding_window=True, sliding_window=7, max_window_layers=0
     ),
     "qwen2": lambda: Qwen2Config(**SIZES, num_key_value_heads=2, tie_word_embeddings=True),
 }

@@ -1,8 +1,11 @@
 """The lean runner computes what transformers computes, however the text is cut into calls."""
 
+import json
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from shutil import copytree
+from typing import Any
 
 import pytest
 import torch
@@ -47,8 +50,11 @@ def in_pieces(runner: Runner, ids: Tensor, sizes: list[int]) -> Tensor:
     return torch.cat([runner.forward(piece, cache) for piece in torch.split(ids, sizes)])
 
 
-@pytest.mark.parametrize("kind", CONFIGS)
-@pytest.mark.parametrize("stored", [torch.float32, torch.bfloat16, torch.float16])
+STORED = [(kind, torch.float32) for kind in CONFIGS]
+STORED += [(kind, dtype) for kind in ("llama", "qwen3") for dtype in (torch.bfloat16, torch.float16)]
+
+
+@pytest.mark.parametrize(("kind", "stored"), STORED)
 def test_logits_equal_transformers_whole_and_token_by_token(
     make_checkpoint: Callable[..., Path], kind: str, stored: torch.dtype
 ) -> None:
@@ -62,7 +68,7 @@ def test_logits_equal_transformers_whole_and_token_by_token(
             torch.testing.assert_close(in_pieces(runner, ids, sizes), expected, atol=TOLERANCE, rtol=0)
 
 
-@pytest.mark.parametrize("kind", ["llama", "qwen2"])
+@pytest.mark.parametrize("kind", ["llama", "qwen2", "qwen3", "mistral"])
 def test_bfloat16_stays_near_transformers(make_checkpoint: Callable[..., Path], kind: str) -> None:
     """Else the low-precision path would lose accuracy that the format does not cost."""
     directory = make_checkpoint(kind, torch.bfloat16)
@@ -74,9 +80,10 @@ def test_bfloat16_stays_near_transformers(make_checkpoint: Callable[..., Path], 
         assert ours < 1.5 * theirs
 
 
-def test_rollback_to_every_length_equals_a_fresh_computation(make_checkpoint: Callable[..., Path]) -> None:
+@pytest.mark.parametrize("kind", ["llama", "mistral"])
+def test_rollback_to_every_length_equals_a_fresh_computation(make_checkpoint: Callable[..., Path], kind: str) -> None:
     """Else rejected draft tokens would leave traces in the text that follows."""
-    runner = bound(make_checkpoint("llama"))
+    runner = bound(make_checkpoint(kind))
     ids, other = random_ids(24), random_ids(24, seed=1)
     for length in range(24):
         cache = runner.new_cache(48)
@@ -91,7 +98,7 @@ def test_rollback_to_every_length_equals_a_fresh_computation(make_checkpoint: Ca
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     steps=st.lists(st.tuples(st.integers(1, 9), st.integers(0, 9)), min_size=1, max_size=12),
-    kind=st.sampled_from(["llama", "qwen2"]),
+    kind=st.sampled_from(["llama", "qwen2", "qwen3", "mistral"]),
 )
 def test_any_history_of_feeding_and_rolling_back_equals_the_plain_pass(
     make_checkpoint: Callable[..., Path], steps: list[tuple[int, int]], kind: str
@@ -126,6 +133,73 @@ def test_growing_past_the_first_capacity_keeps_what_was_cached(
     assert cache.capacity == 256  # type: ignore[attr-defined]
     got = torch.cat([runner.forward(piece, cache) for piece in torch.split(ids, [200, 55, 1, 1, 300, 42, 1])])
     torch.testing.assert_close(got, expected, atol=TOLERANCE, rtol=0)
+
+
+@pytest.mark.parametrize("sizes", [[600], [5, 595], [520, 1, 79], [300, 300]])
+def test_a_long_text_through_a_window_is_run_in_pieces(make_checkpoint: Callable[..., Path], sizes: list[int]) -> None:
+    """Else a long prompt would cost a mask of its length squared, or its pieces would see what they should not."""
+    directory = make_checkpoint("mistral")
+    runner, ids = bound(directory), random_ids(600)
+    expected = reference(directory, ids)
+    torch.testing.assert_close(in_pieces(runner, ids, sizes), expected, atol=TOLERANCE, rtol=0)
+    last = runner.forward(ids, runner.new_cache(600), last_only=True)
+    torch.testing.assert_close(last, expected[-1:], atol=TOLERANCE, rtol=0)
+
+
+def test_an_unknown_id_late_in_a_long_text_leaves_the_cache_as_it_was(make_checkpoint: Callable[..., Path]) -> None:
+    """Else half of a refused text would stay in the cache."""
+    runner = bound(make_checkpoint("mistral"))
+    cache = runner.new_cache(600)
+    runner.forward([3, 4], cache)
+    with pytest.raises(IndexError):
+        runner.forward([*random_ids(550).tolist(), 97], cache)
+    assert cache.length == 2
+
+
+YARNS = [
+    {"beta_fast": 8.0, "beta_slow": 2.0},
+    {"truncate": False},
+    {"mscale": 0.7, "mscale_all_dim": 1.3},
+    {"mscale": 0.7},
+    {"attention_factor": 0.8},
+]
+
+
+@pytest.mark.parametrize("changes", YARNS, ids=str)
+def test_every_setting_of_yarn_counts(make_checkpoint: Callable[..., Path], tmp_path: Path, changes: Any) -> None:
+    """Else a long-context checkpoint would turn positions by other angles than it was trained with."""
+    directory = copytree(make_checkpoint("llama-yarn"), tmp_path / "model")
+    fields = json.loads((directory / "config.json").read_text())
+    fields["rope_parameters"].update(changes)
+    (directory / "config.json").write_text(json.dumps(fields))
+    runner, ids = bound(directory), random_ids(90)
+    assert isinstance(runner, LeanRunner)
+    torch.testing.assert_close(in_pieces(runner, ids, [90]), reference(directory, ids), atol=TOLERANCE, rtol=0)
+
+
+OLD_FIELDS: dict[str, dict[str, Any]] = {
+    "plain": {"rope_theta": 7000.0},
+    "linear": {"rope_theta": 7000.0, "rope_scaling": {"type": "linear", "factor": 2.0}},
+    "yarn": {"rope_scaling": {"type": "yarn", "factor": 4.0, "original_max_position_embeddings": 100}},
+    "yarn of the whole": {"rope_scaling": {"rope_type": "yarn", "factor": 4.0}},
+    "yarn beside": {"original_max_position_embeddings": 90, "rope_scaling": {"rope_type": "yarn", "factor": 4.0}},
+    "both": {"rope_scaling": {"type": "linear", "factor": 2.0}, "rope_parameters": {"rope_type": "default"}},
+}
+
+
+@pytest.mark.parametrize("name", OLD_FIELDS)
+@pytest.mark.parametrize("kind", ["llama", "mistral"])
+def test_configs_of_older_versions_are_read_as_transformers_reads_them(
+    make_checkpoint: Callable[..., Path], tmp_path: Path, name: str, kind: str
+) -> None:
+    """Else every checkpoint published before transformers 5 would be run with the wrong angles."""
+    directory = copytree(make_checkpoint(kind), tmp_path / "model")
+    fields = json.loads((directory / "config.json").read_text())
+    del fields["rope_parameters"]
+    (directory / "config.json").write_text(json.dumps({**fields, **OLD_FIELDS[name]}))
+    runner, ids = bound(directory), random_ids(90)
+    assert isinstance(runner, LeanRunner)
+    torch.testing.assert_close(in_pieces(runner, ids, [90]), reference(directory, ids), atol=TOLERANCE, rtol=0)
 
 
 def test_a_cache_takes_no_more_than_it_is_asked_for(make_checkpoint: Callable[..., Path]) -> None:
@@ -236,9 +310,10 @@ def test_a_packed_row_does_not_depend_on_the_rows_beside_it() -> None:
         assert torch.equal(projection(rows[:width]), block[:width])
 
 
-def test_weights_are_the_memory_they_were_loaded_into(make_checkpoint: Callable[..., Path]) -> None:
+@pytest.mark.parametrize("kind", ["llama-bias", "qwen3"])
+def test_weights_are_the_memory_they_were_loaded_into(make_checkpoint: Callable[..., Path], kind: str) -> None:
     """Else a draft would live outside the arena, and the memory budget would be a fiction."""
-    plan = LoadPlan.of(Checkpoint.open(make_checkpoint("llama-bias")), "float32")
+    plan = LoadPlan.of(Checkpoint.open(make_checkpoint(kind)), "float32")
     memory = torch.zeros(plan.nbytes, dtype=torch.uint8)
     load_into(plan, memory)
     runner = plan.bind(memory)

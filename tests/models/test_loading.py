@@ -50,7 +50,7 @@ def check_memory(plan: LoadPlan, memory: Tensor, directory: Path) -> None:
         assert torch.equal(got, expected), name
 
 
-@pytest.mark.parametrize("kind", ["llama", "llama-tied", "llama-bias", "qwen2"])
+@pytest.mark.parametrize("kind", ["llama", "llama-tied", "llama-bias", "qwen2", "qwen3"])
 @pytest.mark.parametrize("stored", [torch.float32, torch.bfloat16, torch.float16, torch.float64])
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_every_weight_arrives(make_checkpoint: Callable[..., Path], kind: str, stored: torch.dtype, dtype: str) -> None:
