@@ -3,26 +3,21 @@
 import math
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal
 
 import msgspec
 
 from memspec_actors.errors import CheckpointError
 from memspec_actors.models.architecture import DecoderShape, NotLean, decoder_shape, expected_tensors
-from memspec_actors.models.header import FileStamp, TensorEntry, read_header
+from memspec_actors.models.header import FileStamp, TensorEntry
+from memspec_actors.models.model_json import read_json
+from memspec_actors.models.weight_files import read_tensors
 
 __all__ = ["Checkpoint", "DtypeName"]
 
 DtypeName = Literal["float32", "bfloat16", "auto"]
 RUN_ITEM_BYTES = {"float32": 4, "bfloat16": 2}
 FLOAT_DTYPES = frozenset({"F64", "F32", "F16", "BF16"})
-
-
-T = TypeVar("T")
-
-
-class _Index(msgspec.Struct):
-    weight_map: dict[str, str]
 
 
 class Checkpoint(msgspec.Struct, frozen=True, kw_only=True):
@@ -49,8 +44,9 @@ class Checkpoint(msgspec.Struct, frozen=True, kw_only=True):
     def open(cls, path: str | Path) -> "Checkpoint":
         """Read and check a model directory; raises CheckpointError naming the file and what is wrong with it."""
         directory = Path(path)
-        config = _read_json(directory / "config.json", dict[str, Any])
-        return cls._of(directory, config, *_read_tensors(directory))
+        config = read_json(directory / "config.json", dict[str, Any])
+        _check_quantisation(directory, config)
+        return cls._of(directory, config, *read_tensors(directory))
 
     @classmethod
     def describe(cls, path: str | Path) -> "Checkpoint":
@@ -61,7 +57,7 @@ class Checkpoint(msgspec.Struct, frozen=True, kw_only=True):
         from memspec_actors.models.described import describe_tensors
 
         directory = Path(path)
-        config = _read_json(directory / "config.json", dict[str, Any])
+        config = read_json(directory / "config.json", dict[str, Any])
         return cls._of(directory, config, describe_tensors(directory, config), {})
 
     @classmethod
@@ -73,7 +69,7 @@ class Checkpoint(msgspec.Struct, frozen=True, kw_only=True):
         files: dict[Path, FileStamp],
     ) -> "Checkpoint":
         generation_path = directory / "generation_config.json"
-        generation = _read_json(generation_path, dict[str, Any]) if generation_path.exists() else {}
+        generation = read_json(generation_path, dict[str, Any]) if generation_path.exists() else {}
         shape, why_generic = _lean(config)
         if shape is not None:
             _check_tensors(directory, shape, tensors)
@@ -87,7 +83,7 @@ class Checkpoint(msgspec.Struct, frozen=True, kw_only=True):
             files=files,
             eos_ids=_token_ids(directory, "eos_token_id", generation, config),
             bos_id=next(iter(_token_ids(directory, "bos_token_id", generation, config)), None),
-            max_positions=_size(directory, config, "max_position_embeddings", "n_positions", "max_seq_len"),
+            max_positions=_max_positions(directory, config),
             vocab_size=_size(directory, config, "vocab_size"),
         )
 
@@ -113,6 +109,16 @@ class Checkpoint(msgspec.Struct, frozen=True, kw_only=True):
         return {name: self.tensors[name] for name in expected_tensors(self.shape)}
 
 
+def _check_quantisation(directory: Path, config: Mapping[str, Any]) -> None:
+    quantisation = config.get("quantization_config")
+    if quantisation:
+        method = quantisation.get("quant_method", "unknown") if isinstance(quantisation, dict) else quantisation
+        raise CheckpointError(
+            f"{directory / 'config.json'}: the weights are quantised by {method!r}, which is not read here; "
+            "give the unquantised model"
+        )
+
+
 def _lean(config: Mapping[str, Any]) -> tuple[DecoderShape | None, str]:
     try:
         return decoder_shape(config), ""
@@ -120,43 +126,10 @@ def _lean(config: Mapping[str, Any]) -> tuple[DecoderShape | None, str]:
         return None, str(reason)
 
 
-def _read_json(path: Path, kind: type[T]) -> T:
-    try:
-        return msgspec.json.decode(path.read_bytes(), type=kind)
-    except OSError as error:
-        raise CheckpointError(f"{path}: cannot be read ({error.strerror}); give a Hugging Face directory") from error
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-        raise CheckpointError(f"{path}: is not the JSON it should be ({error})") from error
-
-
-def _read_tensors(directory: Path) -> tuple[dict[str, TensorEntry], dict[Path, FileStamp]]:
-    index_path = directory / "model.safetensors.index.json"
-    if (directory / "model.safetensors").exists() or not index_path.exists():
-        path = directory / "model.safetensors"
-        entries, stamp = read_header(path)
-        return entries, {path: stamp}
-    return _read_shards(index_path)
-
-
-def _read_shards(index_path: Path) -> tuple[dict[str, TensorEntry], dict[Path, FileStamp]]:
-    weight_map = _read_json(index_path, _Index).weight_map
-    tensors: dict[str, TensorEntry] = {}
-    files: dict[Path, FileStamp] = {}
-    for shard in sorted(set(weight_map.values())):
-        path = index_path.parent / shard
-        if Path(shard).name != shard:
-            raise CheckpointError(f"{index_path}: shard {shard!r} lies outside the directory")
-        entries, files[path] = read_header(path)
-        listed = [name for name, file in weight_map.items() if file == shard]
-        for name in listed:
-            if name not in entries:
-                raise CheckpointError(f"{path}: tensor {name!r} is missing though {index_path.name} says it is here")
-            tensors[name] = entries[name]
-    return tensors, files
-
-
 def _check_tensors(directory: Path, shape: DecoderShape, tensors: Mapping[str, TensorEntry]) -> None:
-    for name, expected in expected_tensors(shape).items():
+    asked = expected_tensors(shape)
+    layers = tuple(f"model.layers.{index}." for index in range(shape.num_layers))
+    for name, expected in asked.items():
         entry = tensors.get(name)
         if entry is None:
             raise CheckpointError(f"{directory}: tensor {name!r} is absent; the config asks for it")
@@ -166,6 +139,9 @@ def _check_tensors(directory: Path, shape: DecoderShape, tensors: Mapping[str, T
             )
         if entry.dtype not in FLOAT_DTYPES:
             raise CheckpointError(f"{entry.file}: tensor {name!r} is stored as {entry.dtype}, not as a float")
+    for name, entry in tensors.items():
+        if name.startswith(layers) and name.endswith((".weight", ".bias")) and name not in asked:
+            raise CheckpointError(f"{entry.file}: tensor {name!r} has no place in the model that the config describes")
 
 
 def _token_ids(directory: Path, key: str, *sources: Mapping[str, Any]) -> tuple[int, ...]:
@@ -175,6 +151,16 @@ def _token_ids(directory: Path, key: str, *sources: Mapping[str, Any]) -> tuple[
     if not all(isinstance(item, int) and item >= 0 for item in ids):
         raise CheckpointError(f"{directory}: {key} is {value!r}; it must be a token id or a list of them")
     return tuple(ids)
+
+
+def _max_positions(directory: Path, config: Mapping[str, Any]) -> int:
+    """Return the longest text. LongRoPE turns all positions otherwise beyond the original one, cached keys too."""
+    longest = _size(directory, config, "max_position_embeddings", "n_positions", "max_seq_len")
+    rope = config.get("rope_parameters") or config.get("rope_scaling") or {}
+    if "longrope" not in (rope.get("rope_type"), rope.get("type")):
+        return longest
+    original = config.get("original_max_position_embeddings") or rope.get("original_max_position_embeddings")
+    return min(longest, original or longest)
 
 
 def _size(directory: Path, config: Mapping[str, Any], *keys: str) -> int:

@@ -7,9 +7,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from memspec_actors.errors import CheckpointError
 from memspec_actors.models.cache import checked_truncation
 from memspec_actors.models.checkpoint import Checkpoint
+from memspec_actors.models.generic_build import build_model
 from memspec_actors.models.runner import Cache
 
 __all__ = ["GenericCache", "TransformersRunner"]
@@ -64,31 +64,9 @@ class TransformersRunner:
     def bound(cls, checkpoint: Checkpoint, dtype: torch.dtype, tensors: Mapping[str, Tensor]) -> "TransformersRunner":
         """Build the model around ``tensors``, which it uses in place.
 
-        Raises CheckpointError if transformers does not know the model or lacks one of its tensors.
+        Raises CheckpointError as `build_model` does.
         """
-        from transformers import MODEL_FOR_CAUSAL_LM_MAPPING, AutoConfig
-        from transformers.utils import logging
-
-        bar_was_on = logging.is_progress_bar_enabled()
-        logging.disable_progress_bar()  # the weights are in memory already: there is no progress to show
-        try:
-            config = AutoConfig.from_pretrained(checkpoint.path)
-            architecture: Any = MODEL_FOR_CAUSAL_LM_MAPPING[type(config)]
-            model, report = architecture.from_pretrained(
-                None, config=config, state_dict=dict(tensors), dtype=dtype, output_loading_info=True
-            )
-        except (OSError, ValueError, KeyError, RuntimeError) as error:
-            raise CheckpointError(f"{checkpoint.path}: transformers cannot build this model ({error})") from error
-        finally:
-            if bar_was_on:
-                logging.enable_progress_bar()
-        if report["missing_keys"]:
-            raise CheckpointError(f"{checkpoint.path}: tensors are absent: {', '.join(sorted(report['missing_keys']))}")
-        if getattr(model, "_is_stateful", False):
-            raise CheckpointError(
-                f"{checkpoint.path}: {checkpoint.architecture} keeps a state that cannot be rolled back"
-            )
-        return cls(model.eval(), checkpoint, dtype)
+        return cls(build_model(checkpoint, dtype, tensors), checkpoint, dtype)
 
     def new_cache(self, max_tokens: int) -> GenericCache:
         """Return an empty cache; it grows with the text."""

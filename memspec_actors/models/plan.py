@@ -39,8 +39,15 @@ class LoadPlan:
 
     @classmethod
     def of(cls, checkpoint: Checkpoint, dtype: DtypeName, *, private: bool = False) -> "LoadPlan":
-        """Lay a checkpoint out. ``private`` memory is filled once and for all: it gets what is fastest to run."""
+        """Lay a checkpoint out. ``private`` memory is filled once and for all: it gets what is fastest to run.
+
+        Raises CheckpointError if transformers, where it has to run the model, cannot.
+        """
         run_dtype = checkpoint.run_dtype(dtype)
+        if checkpoint.shape is None and checkpoint.files:
+            from memspec_actors.models.generic_build import check_model  # brings transformers in
+
+            check_model(checkpoint, RUN_DTYPES[run_dtype], in_place=not private)
         stored = {entry.dtype for entry in checkpoint.weights().values()}
         staged = private or stored != {RUN_DTYPE_NAMES[run_dtype]}
         layout = Layout(checkpoint, run_dtype, transposed=staged and run_dtype == "float32")
@@ -87,7 +94,7 @@ class LoadPlan:
             raise ValueError(f"the view starts at byte {view.data_ptr() % ALIGNMENT} of {ALIGNMENT}; align it")
         shape = self.checkpoint.shape
         if shape is None:
-            from memspec_actors.models.generic import TransformersRunner  # brings transformers in
+            from memspec_actors.models.generic import TransformersRunner
 
             return TransformersRunner.bound(self.checkpoint, RUN_DTYPES[self.dtype], self._stored_tensors(view))
         weights = self._weights(view, shape)

@@ -9,7 +9,20 @@ import torch
 import transformers
 from safetensors.torch import load_file, save_file
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
-from transformers import LlamaConfig, MistralConfig, PreTrainedTokenizerFast, Qwen2Config, Qwen3Config
+from transformers import (
+    Gemma2Config,
+    Gemma3TextConfig,
+    GemmaConfig,
+    GPT2Config,
+    GPTNeoXConfig,
+    LlamaConfig,
+    MistralConfig,
+    OPTConfig,
+    PhiConfig,
+    PreTrainedTokenizerFast,
+    Qwen2Config,
+    Qwen3Config,
+)
 
 SIZES: dict[str, Any] = {
     "hidden_size": 48,
@@ -52,6 +65,33 @@ CONFIGS: dict[str, Callable[[], Any]] = {
         **SIZES, num_key_value_heads=2, use_sliding_window=True, sliding_window=7, max_window_layers=0
     ),
     "qwen2": lambda: Qwen2Config(**SIZES, num_key_value_heads=2, tie_word_embeddings=True),
+}
+
+SHORT: dict[str, Any] = {**SIZES, "max_position_embeddings": 64}
+GEMMA: dict[str, Any] = {**SHORT, "num_key_value_heads": 2, "head_dim": 16, "sliding_window": 8}
+SMALL: dict[str, Any] = {
+    "num_hidden_layers": 2,
+    "hidden_size": 32,
+    "num_attention_heads": 2,
+    "vocab_size": 97,
+    "max_position_embeddings": 64,
+    "bos_token_id": 1,
+    "eos_token_id": 2,
+}
+# What the generic runner runs.
+GENERIC: dict[str, Callable[[], Any]] = {
+    "gpt2": lambda: GPT2Config(
+        n_layer=2, n_embd=32, n_head=2, vocab_size=97, n_positions=64, bos_token_id=1, eos_token_id=2
+    ),
+    "neox": lambda: GPTNeoXConfig(**SMALL, intermediate_size=64),
+    "opt": lambda: OPTConfig(**SMALL, ffn_dim=64, word_embed_proj_dim=16),
+    "phi": lambda: PhiConfig(**SHORT),
+    "gemma": lambda: GemmaConfig(**SHORT, num_key_value_heads=1, head_dim=16),
+    "gemma2": lambda: Gemma2Config(**GEMMA, query_pre_attn_scalar=24),
+    "gemma3": lambda: Gemma3TextConfig(**GEMMA, layer_types=["sliding_attention", "full_attention"]),
+    "qwen2-mixed": lambda: Qwen2Config(
+        **SHORT, num_key_value_heads=2, use_sliding_window=True, sliding_window=8, max_window_layers=1
+    ),
 }
 
 

@@ -1,6 +1,7 @@
 """Opening a model directory finds everything that is wrong with it, and names the file."""
 
 import json
+import re
 import shutil
 import struct
 import subprocess
@@ -136,6 +137,38 @@ def test_integer_weights_are_refused(damaged: Callable[..., Path]) -> None:
     directory = damaged(lambda tensors: tensors.update({"model.norm.weight": torch.ones(48, dtype=torch.int32)}))
     with pytest.raises(CheckpointError, match="I32"):
         Checkpoint.open(directory)
+
+
+@pytest.mark.parametrize("name", ["self_attn.q_proj.bias", "self_attn.k_norm.weight", "mlp.extra.weight"])
+def test_a_tensor_that_the_config_leaves_out_is_named(damaged: Callable[..., Path], name: str) -> None:
+    """Else a model would run without a part of it, and merely seem poor."""
+    directory = damaged(lambda tensors: tensors.update({f"model.layers.1.{name}": torch.ones(48)}))
+    with pytest.raises(CheckpointError, match=rf"layers\.1\.{re.escape(name)}' has no place"):
+        Checkpoint.open(directory)
+
+
+@pytest.mark.parametrize(
+    "name", ["model.layers.0.self_attn.rotary_emb.inv_freq", "model.layers.2.input_layernorm.weight"]
+)
+def test_what_no_layer_of_the_config_runs_does_no_harm(damaged: Callable[..., Path], name: str) -> None:
+    """Else published Llama checkpoints with their rotary tables, and models cut to fewer layers, would be refused."""
+    Checkpoint.open(damaged(lambda tensors: tensors.update({name: torch.ones(6)})))
+
+
+@pytest.mark.parametrize("method", ["awq", "fp8", "bitsandbytes"])
+def test_weights_quantised_in_an_unknown_way_are_refused_by_name(copy: Path, method: str) -> None:
+    """Else codes would be taken for weights, or the failure would come once memory is taken."""
+    edit_json(copy / "config.json", quantization_config={"quant_method": method})
+    with pytest.raises(CheckpointError, match=rf"config\.json: the weights are quantised by '{method}'"):
+        Checkpoint.open(copy)
+
+
+@pytest.mark.parametrize("name", ["pytorch_model.bin", "pytorch_model.bin.index.json", "model-Q4_K_M.gguf"])
+def test_weights_in_another_format_are_named(copy: Path, name: str) -> None:
+    """Else the message would be about a file that the user never had."""
+    (copy / "model.safetensors").rename(copy / name)
+    with pytest.raises(CheckpointError, match=rf"{re.escape(name)}: .*save_pretrained"):
+        Checkpoint.open(copy)
 
 
 class TestShards:

@@ -1,5 +1,8 @@
 """Any causal model of transformers runs behind the same interface, on the memory it was loaded into."""
 
+import json
+import re
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -7,7 +10,14 @@ from typing import Any
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
-from transformers import AutoModelForCausalLM, GPT2Config, GPTNeoXConfig, LlamaConfig, MistralConfig
+from transformers import (
+    AutoModel,
+    AutoModelForCausalLM,
+    GPTNeoXConfig,
+    JambaConfig,
+    MixtralConfig,
+    Phi3Config,
+)
 
 from memspec_actors.errors import CheckpointError
 from memspec_actors.models.checkpoint import Checkpoint
@@ -15,37 +25,12 @@ from memspec_actors.models.generic import TransformersRunner
 from memspec_actors.models.loading import load_into
 from memspec_actors.models.plan import LoadPlan
 from memspec_actors.models.runner import open_runner
-from tests.models.conftest import SIZES, save_random
-
-ENDS: dict[str, Any] = {"bos_token_id": 1, "eos_token_id": 2}
-SHORT: dict[str, Any] = {**SIZES, "max_position_embeddings": 64}
-OTHERS: dict[str, Callable[[], Any]] = {
-    "gpt2": lambda: GPT2Config(n_layer=2, n_embd=32, n_head=2, vocab_size=97, n_positions=64, **ENDS),
-    "neox": lambda: GPTNeoXConfig(
-        num_hidden_layers=2,
-        hidden_size=32,
-        num_attention_heads=2,
-        intermediate_size=64,
-        vocab_size=97,
-        max_position_embeddings=64,
-        **ENDS,
-    ),
-    "sliding": lambda: MistralConfig(**SHORT, num_key_value_heads=2, sliding_window=8),
-    "yarn": lambda: LlamaConfig(
-        **SHORT,
-        rope_parameters={
-            "rope_type": "yarn",
-            "rope_theta": 1e4,
-            "factor": 2.0,
-            "original_max_position_embeddings": 32,
-        },
-    ),
-}
+from tests.models.conftest import GENERIC, SHORT, SMALL, save_random
 
 
-@pytest.fixture(scope="module", params=list(OTHERS))
+@pytest.fixture(scope="module", params=list(GENERIC))
 def directory(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return save_random(tmp_path_factory.mktemp(request.param), OTHERS[request.param](), torch.float32)
+    return save_random(tmp_path_factory.mktemp(request.param), GENERIC[request.param](), torch.float32)
 
 
 @pytest.fixture(scope="module")
@@ -112,12 +97,106 @@ def test_too_many_and_no_tokens_are_refused(runner: TransformersRunner) -> None:
     assert cache.length == 64
 
 
+def edited(directory: Path, to: Path, edit: Callable[[dict[str, Any]], None]) -> Checkpoint:
+    """Return a copy of a checkpoint with its tensors edited."""
+    tensors = load_file(directory / "model.safetensors")
+    edit(tensors)
+    save_file(tensors, to / "model.safetensors", {"format": "pt"})
+    (to / "config.json").write_bytes((directory / "config.json").read_bytes())
+    return Checkpoint.open(to)
+
+
 def test_an_absent_tensor_is_named(directory: Path, tmp_path: Path) -> None:
     """Else transformers would fill the gap with random numbers."""
-    tensors = load_file(directory / "model.safetensors")
-    name = next(name for name in sorted(tensors) if "mlp" in name and name.endswith("weight"))
-    del tensors[name]
-    save_file(tensors, tmp_path / "model.safetensors", {"format": "pt"})
-    (tmp_path / "config.json").write_bytes((directory / "config.json").read_bytes())
-    with pytest.raises(CheckpointError, match=name.split(".mlp.")[-1]):
-        open_runner(Checkpoint.open(tmp_path), dtype="float32")
+    name = next(name for name in load_file(directory / "model.safetensors") if "mlp" in name or "fc1" in name)
+    checkpoint = edited(directory, tmp_path, lambda tensors: tensors.pop(name))
+    with pytest.raises(CheckpointError, match=re.escape(name)):
+        LoadPlan.of(checkpoint, "float32")
+
+
+@pytest.fixture(scope="module")
+def neox(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return save_random(tmp_path_factory.mktemp("neox"), GENERIC["neox"](), torch.float32)
+
+
+class TestRefusals:
+    """Every one comes with the plan: before memory is taken."""
+
+    def test_a_tensor_of_another_shape_is_named(self, neox: Path, tmp_path: Path) -> None:
+        """Else transformers would ask to look at a table that it logs."""
+        name = "gpt_neox.layers.0.mlp.dense_4h_to_h.weight"
+        checkpoint = edited(neox, tmp_path, lambda tensors: tensors.update({name: torch.ones(32, 63)}))
+        with pytest.raises(CheckpointError, match=r"dense_4h_to_h\.weight' has shape \[32, 63\].* \[32, 64\]"):
+            LoadPlan.of(checkpoint, "float32")
+
+    def test_a_bias_that_the_config_leaves_out_is_named(self, tmp_path: Path) -> None:
+        """Else a model would run without a part of it."""
+        source = save_random(
+            tmp_path / "source", GPTNeoXConfig(**SMALL, intermediate_size=64, attention_bias=False), torch.float32
+        )
+        name = "gpt_neox.layers.0.attention.dense.bias"
+        checkpoint = edited(source, tmp_path, lambda tensors: tensors.update({name: torch.ones(32)}))
+        with pytest.raises(CheckpointError, match=r"attention\.dense\.bias' has no place"):
+            LoadPlan.of(checkpoint, "float32")
+
+    def test_buffers_that_old_versions_stored_do_no_harm(self, neox: Path, tmp_path: Path) -> None:
+        """Else most published GPT-NeoX and GPT-2 checkpoints would be refused."""
+        mask = {"gpt_neox.layers.0.attention.bias": torch.ones(1, 1, 64, 64, dtype=torch.bool)}
+        checkpoint = edited(neox, tmp_path, lambda tensors: tensors.update(mask))
+        assert open_runner(checkpoint).forward([3], open_runner(checkpoint).new_cache(1)).shape == (1, 97)
+
+    def test_a_model_with_a_state_is_refused(self, tmp_path: Path) -> None:
+        """Else rejected tokens could not be taken back."""
+        config = JambaConfig(**SHORT, num_key_value_heads=2, num_experts=2, use_mamba_kernels=False)
+        checkpoint = Checkpoint.open(save_random(tmp_path, config, torch.float32))
+        with pytest.raises(CheckpointError, match="JambaForCausalLM keeps a state"):
+            LoadPlan.of(checkpoint, "float32")
+
+    def test_an_unknown_model_is_refused_in_one_line(self, neox: Path, tmp_path: Path) -> None:
+        """Else the user would get transformers' page of advice."""
+        directory = Path(shutil.copytree(neox, tmp_path / "model"))
+        fields = json.loads((directory / "config.json").read_text())
+        (directory / "config.json").write_text(json.dumps({**fields, "model_type": "unheard-of"}))
+        with pytest.raises(
+            CheckpointError, match=r"transformers cannot build GPTNeoXForCausalLM.*unheard-of"
+        ) as caught:
+            LoadPlan.of(Checkpoint.open(directory), "float32")
+        assert "\n" not in str(caught.value)
+
+    def test_code_in_a_model_directory_is_not_run(self, neox: Path, tmp_path: Path) -> None:
+        """Else a downloaded draft could do whatever it likes, or the engine would wait for an answer at a prompt."""
+        directory = Path(shutil.copytree(neox, tmp_path / "model"))
+        fields = json.loads((directory / "config.json").read_text())
+        fields.update(model_type="own", auto_map={"AutoConfig": "own.Config", "AutoModelForCausalLM": "own.Model"})
+        (directory / "config.json").write_text(json.dumps(fields))
+        (directory / "own.py").write_text("raise SystemExit('was run')")
+        with pytest.raises(CheckpointError, match="transformers cannot build"):
+            LoadPlan.of(Checkpoint.open(directory), "float32")
+
+
+def test_mixed_experts_can_be_a_target_but_not_a_draft(tmp_path: Path) -> None:
+    """Else such a draft would live outside the memory budget; or the target would be refused for nothing."""
+    config = MixtralConfig(**SHORT, num_key_value_heads=2, num_local_experts=4)
+    directory = save_random(tmp_path, config, torch.float32)
+    checkpoint = Checkpoint.open(directory)
+    with pytest.raises(CheckpointError, match="it can be a target, not a draft"):
+        LoadPlan.of(checkpoint, "float32")
+    test_logits_equal_transformers(directory, open_runner(checkpoint))  # type: ignore[arg-type]
+
+
+def test_a_checkpoint_of_the_body_alone_finds_its_head(tmp_path: Path) -> None:
+    """Else GPT-2 as it is published, its names without prefix and its head tied, would be refused."""
+    torch.manual_seed(0)
+    AutoModel.from_config(GENERIC["gpt2"]()).save_pretrained(tmp_path)
+    test_logits_equal_transformers(tmp_path, open_runner(Checkpoint.open(tmp_path)))  # type: ignore[arg-type]
+
+
+def test_longrope_ends_where_its_angles_would_change(tmp_path: Path) -> None:
+    """Else all cached keys of a long text would suddenly stand at other angles than its queries."""
+    rope = {"rope_type": "longrope", "rope_theta": 1e4, "short_factor": [1.5] * 6, "long_factor": [4.0] * 6}
+    config = Phi3Config(
+        **SHORT, num_key_value_heads=2, pad_token_id=0, original_max_position_embeddings=40, rope_parameters=rope
+    )
+    runner = open_runner(Checkpoint.open(save_random(tmp_path, config, torch.float32)))
+    test_logits_equal_transformers(tmp_path, runner)  # type: ignore[arg-type]
+    assert runner.max_positions == 40
