@@ -122,7 +122,11 @@ class DraftFigures(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Scheduling(msgspec.Struct, frozen=True, kw_only=True):
-    """Tell how drafts were scheduled during one request."""
+    """Tell how drafts were scheduled during one request.
+
+    Before the first draft was there, decoding took ``startup_s`` and gave ``startup_tokens`` beside the first one; both
+    are 0 if no draft ever ran.
+    """
 
     policy: str
     interval: int
@@ -136,6 +140,8 @@ class Scheduling(msgspec.Struct, frozen=True, kw_only=True):
     emulated_storage: bool
     share: Share
     drafts: dict[str, DraftFigures]
+    startup_tokens: int = 0
+    startup_s: float = 0.0
 
 
 class GenerationResult(msgspec.Struct, frozen=True, kw_only=True):

@@ -8,7 +8,7 @@ from tempfile import TemporaryDirectory
 import anyio
 from msgspec.structs import replace
 
-from memspec_actors.bench.comparison import BASE, STRICT, Outcome
+from memspec_actors.bench.comparison import BASE, STRICT, STRICT_DRAFT, Outcome
 from memspec_actors.bench.datasets import DataSet
 from memspec_actors.config import Config, DraftConfig, StorageConfig
 from memspec_actors.engine import MemSpec
@@ -28,7 +28,8 @@ from memspec_actors.simulation.replay import Setting
 
 __all__ = ["identical_share", "run_policies", "throttled"]
 
-STRICT_DRAFT = STRICT.removeprefix("static:")
+CALIBRATION_PROMPTS = 3
+
 POLL_S = 0.0005
 
 Progress = Callable[[str, int, int], None]
@@ -69,8 +70,12 @@ async def run_policies(
     return outcomes
 
 
-async def throttled(config: Config, load_ratio: float, prompts: Sequence[str], max_new_tokens: int) -> Config:
-    """Return the configuration with storage so slow that loading a draft takes ``load_ratio`` iterations."""
+async def throttled(config: Config, load_ratio: float, datasets: Sequence[DataSet], max_new_tokens: int) -> Config:
+    """Return the configuration with storage so slow that loading a draft takes ``load_ratio`` iterations.
+
+    How long an iteration takes is measured on a few of the prompts.
+    """
+    prompts = [task.prompt for dataset in datasets for task in dataset.tasks][:CALIBRATION_PROMPTS]
     general = replace(config, schedule=replace(config.schedule, policy=BASE))
     async with MemSpec.open(general) as engine:
         results = [await engine.generate(prompt, max_new_tokens=max_new_tokens) for prompt in prompts]

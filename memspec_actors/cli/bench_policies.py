@@ -13,8 +13,6 @@ if TYPE_CHECKING:
 
 __all__ = ["bench_policies"]
 
-CALIBRATION_PROMPTS = 3
-
 
 def bench_policies(
     config: "Config",
@@ -35,8 +33,7 @@ def bench_policies(
 
     async def run() -> "tuple[Config, list[Outcome], list[Outcome]]":
         with progress_bars() as progress:
-            prompts = [task.prompt for dataset in datasets for task in dataset.tasks][:CALIBRATION_PROMPTS]
-            slow = await throttled(config, load_ratio, prompts, max_new_tokens)
+            slow = await throttled(config, load_ratio, datasets, max_new_tokens)
             options: dict[str, Any] = {"runs": runs, "max_new_tokens": max_new_tokens, "progress": progress}
             emulated = await run_policies(slow, datasets, policies, **options)
             return slow, emulated, await run_policies(config, datasets, policies, **options) if unthrottled else []

@@ -19,15 +19,16 @@ def print_policies(comparison: "PolicyComparison", title: str) -> None:
 
     table = Table(title=title, box=None, title_justify="left")
     table.add_column("policy")
-    for heading in ("over general", "strict", "tokens/iteration", *SHARES, "loads", "latency"):
+    for heading in ("over general", "strict", "with first load", "tokens/iteration", *SHARES, "loads", "latency"):
         table.add_column(heading, justify="right")
-    for policy, gain in comparison.geomean.items():
+    for policy, gain in comparison.steady.items():
         rows = [row for row in comparison.rows if row.policy == policy]
-        strict = comparison.geomean_strict
+        strict = comparison.steady_strict
         table.add_row(
             policy,
             f"{gain:.3f}",
             f"{strict[policy]:.3f}" if strict else "-",
+            f"{comparison.geomean[policy]:.3f}",
             f"{fmean(row.tokens_per_iteration for row in rows):.2f}",
             *(f"{fmean(getattr(row.share, kind) for row in rows):.1%}" for kind in SHARES),
             f"{fmean(row.loads for row in rows):.1f}",

@@ -9,11 +9,8 @@ from memspec_actors.cli.config import ConfigOption, load_config
 from memspec_actors.cli.output import JsonOption, print_json, progress_bars
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from memspec_actors.bench.comparison import PolicyComparison
     from memspec_actors.config import Config
-    from memspec_actors.scheduling.rankers import Ranker
     from memspec_actors.simulation.profile import DeviceProfile
     from memspec_actors.simulation.replay import Setting
     from memspec_actors.simulation.texts import Text
@@ -45,7 +42,8 @@ def simulate(
     chosen = load_config(config)
 
     from memspec_actors.bench.comparison import compare_policies
-    from memspec_actors.simulation.simulate import POLICIES
+    from memspec_actors.bench.replays import lazy_predictor
+    from memspec_actors.simulation.simulate import POLICIES, candidates
     from memspec_actors.simulation.simulate import simulate as play
 
     texts = _texts(traces, QUICK_TEXTS if quick and limit is None else limit, max_new_tokens, quick)
@@ -53,8 +51,9 @@ def simulate(
     if write_plan is not None:
         _write_plans(write_plan, texts, setting, policy or [])
         return
+    predictor = lazy_predictor(chosen, candidates(texts[0]))
     with progress_bars() as progress:
-        outcomes = play(texts, policy or POLICIES, setting, _predictor(chosen, texts), progress)
+        outcomes = play(texts, policy or POLICIES, setting, predictor, progress)
     comparison = compare_policies(outcomes)
     if json:
         print_json(_figures(texts, setting, comparison))
@@ -102,24 +101,6 @@ def _profile(source: str, config: "Config") -> "DeviceProfile":
     from memspec_actors.simulation.measure import measure_profile
 
     return measure_profile(config)
-
-
-def _predictor(config: "Config", texts: "list[Text]") -> "Callable[[], Ranker]":
-    """Return a function that opens the configured predictor when a policy first asks for it."""
-    from functools import cache
-
-    from memspec_actors.simulation.simulate import candidates
-
-    @cache
-    def open_once() -> "Ranker":
-        from memspec_actors.models.loadout import model_directory
-        from memspec_actors.models.tokenizer import Tokenizer
-        from memspec_actors.predictor.ranker import PredictorRanker, predictor_directory
-
-        tokenizer = Tokenizer.open(model_directory(config.target.model))
-        return PredictorRanker.open(predictor_directory(config.predictor.path), candidates(texts[0]), tokenizer)
-
-    return open_once
 
 
 def _write_plans(path: Path, texts: "list[Text]", setting: "Setting", policies: list[str]) -> None:

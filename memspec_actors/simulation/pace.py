@@ -4,12 +4,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from memspec_actors.models.session import BoundDraft, DecodeSession, StepOutcome
-from memspec_actors.protocols.messages import Placement
+from memspec_actors.protocols.messages import Placement, SchedulingPoint
 from memspec_actors.runtime import Workers
 from memspec_actors.runtime.testing import Cost, VirtualWorkers
 from memspec_actors.simulation.profile import DeviceProfile
 
-__all__ = ["TimedSession", "new_workers"]
+__all__ = ["RankingTime", "TimedSession", "new_workers"]
 
 CHUNKS_PER_LOAD = 16  # a load can be cancelled between two of them
 
@@ -48,12 +48,32 @@ class TimedSession(DecodeSession):
         return self.profile.catch_up_s(len(self.missing(bound)))
 
 
-def new_workers(profile: DeviceProfile, predict_s: float) -> Callable[[str], Workers]:
-    """Return what makes the engine's workers, by name; ``predict_s`` is the time of one ranking."""
+class RankingTime:
+    """Say how long a ranking takes: the predictor reads the text once an interval, all else is next to nothing.
+
+    ``total_s`` is what rankings have taken so far.
+    """
+
+    def __init__(self, predict_s: float) -> None:
+        self.total_s = 0.0
+        self._predict_s = predict_s
+        self._last: tuple[str, int] | None = None
+
+    def __call__(self, rank: Callable[..., object], pool: object, point: SchedulingPoint) -> float:
+        interval = point.request_id, point.interval
+        if interval == self._last:
+            return 0.0
+        self._last = interval
+        self.total_s += self._predict_s
+        return self._predict_s
+
+
+def new_workers(profile: DeviceProfile, ranking: RankingTime) -> Callable[[str], Workers]:
+    """Return what makes the engine's workers, by name."""
     costs: Mapping[str, Callable[..., Cost]] = {
         "decode": _decode_s,
         "warm": lambda warm, bound: _session(warm).warm_s(bound),
-        "rank": lambda *_: predict_s,
+        "rank": ranking,
         "load": lambda read, draft, placements, cancelled, progress: _load_s(profile, placements, cancelled),
     }
     return lambda name: VirtualWorkers(name, costs[name])

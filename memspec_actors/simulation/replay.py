@@ -5,6 +5,8 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+from msgspec.structs import replace
+
 from memspec_actors.config import ScheduleConfig
 from memspec_actors.models.layout import ALIGNMENT
 from memspec_actors.models.loading import LoadReport
@@ -20,7 +22,7 @@ from memspec_actors.scheduling.artefacts import Artefact, DraftSpec
 from memspec_actors.scheduling.policy import Policy
 from memspec_actors.scheduling.rankers import Ranker
 from memspec_actors.scheduling.residency import Residency
-from memspec_actors.simulation.pace import TimedSession, new_workers
+from memspec_actors.simulation.pace import RankingTime, TimedSession, new_workers
 from memspec_actors.simulation.profile import DeviceProfile
 from memspec_actors.simulation.traced import draft_runners, target_runner
 from memspec_actors.speculation.commit import CommitState
@@ -73,7 +75,7 @@ async def _decode(
     setting: Setting,
     log: EventLog,
 ) -> GenerationResult:
-    predict_s = setting.profile.predict_s if policy.uses_predictor else 0.0
+    ranking = RankingTime(setting.profile.predict_s if policy.uses_predictor else 0.0)
     parts = Parts(
         open_session=lambda request: _session(header, record, request, setting.profile, policy.reads_along),
         policy_of=lambda _: policy,
@@ -83,7 +85,7 @@ async def _decode(
         schedule=setting.schedule,
         capacity=setting.capacity,
         log=log,
-        new_workers=new_workers(setting.profile, predict_s),
+        new_workers=new_workers(setting.profile, ranking),
     )
     crashes: list[Exception] = []
     wired = wire(parts, lambda event: crashes.append(event.error) if isinstance(event, Crashed) else None)
@@ -95,7 +97,14 @@ async def _decode(
     for error in crashes:
         raise error
     assert stream.result.token_ids == record.output_ids, "a replay must give the traced text"
-    return stream.result
+    return _with_ranking_time(stream.result, ranking.total_s)
+
+
+def _with_ranking_time(result: GenerationResult, ranking_s: float) -> GenerationResult:
+    """Put virtual time in the place of what rankings took in this process."""
+    decode_s = result.timing.decode_s
+    share = ranking_s / decode_s if decode_s > 0 else 0.0
+    return replace(result, scheduling=replace(result.scheduling, prediction_busy_share=share))
 
 
 def _request(header: TraceHeader, record: TraceRecord, policy: Policy) -> GenerationRequest:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 
-from memspec_actors.bench.comparison import BASE, STRICT, Outcome
+from memspec_actors.bench.comparison import BASE, STRICT, STRICT_DRAFT, Outcome
 from memspec_actors.errors import TraceError
 from memspec_actors.scheduling.policy import Policy, parse_policy
 from memspec_actors.scheduling.ranker_pool import RankerMaker
@@ -25,7 +25,6 @@ POLICIES = (
     "domain-oracle",
     "oracle-dynamic",
 )
-STRICT_DRAFT = STRICT.removeprefix("static:")
 
 
 def simulate(

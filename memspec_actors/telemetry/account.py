@@ -41,6 +41,8 @@ class RequestAccount:
     counters: SpeculationCounters = field(default_factory=SpeculationCounters)
     _counts_before: ResidencyCounts | None = None
     _last_draft: str | None = None
+    _startup_tokens: int = 0
+    _startup_s: float = 0.0
     _started_at: float | None = None
     _first_token_at: float | None = None
 
@@ -59,9 +61,19 @@ class RequestAccount:
 
     def add_iteration(self, report: IterationReport) -> None:
         self.counters.add_report(report)
+        if self._last_draft is None and self._first_token_at is not None:
+            self._add_startup(report, self._first_token_at)
         if report.draft is not None:
             self.switches += self._last_draft not in (None, report.draft.name)
             self._last_draft = report.draft.name
+
+    def _add_startup(self, report: IterationReport, first_token_at: float) -> None:
+        """Count an iteration that no draft has run before: all of it if none runs in it, else the wait before it."""
+        if report.draft is None:
+            self._startup_tokens += report.emitted
+            self._startup_s = anyio.current_time() - first_token_at
+        else:
+            self._startup_s += report.waited_us / 1e6
 
     def result(self, *, text: str, token_ids: tuple[int, ...], finish_reason: FinishReason) -> GenerationResult:
         """Draw up the result, as of now."""
@@ -101,6 +113,7 @@ class RequestAccount:
     def _scheduling(self, decode_s: float) -> Scheduling:
         now = self.residency_counts()
         before = self._counts_before or now
+        drafted = self._last_draft is not None
         return Scheduling(
             policy=self.request.policy,
             interval=self.interval,
@@ -112,6 +125,8 @@ class RequestAccount:
             predictions=self.predictions,
             prediction_busy_share=self.predict_us / 1e6 / decode_s if decode_s > 0 else 0.0,
             emulated_storage=self.emulated_storage,
+            startup_tokens=self._startup_tokens if drafted else 0,
+            startup_s=self._startup_s if drafted else 0.0,
             share=self.counters.share(),
             drafts=self.counters.drafts(),
         )

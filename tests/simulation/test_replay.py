@@ -120,6 +120,37 @@ def test_the_time_of_a_replay_is_the_sum_of_its_parts() -> None:
     assert result.timing.prefill_s == pytest.approx(prompt_s)
     assert result.timing.decode_s == pytest.approx(expected + catch_up_s)
     assert result.scheduling.share.target_only == pytest.approx(plain * plain_s / result.timing.decode_s)
+    assert result.scheduling.startup_tokens == waiting
+    assert result.scheduling.startup_s == pytest.approx(waiting * plain_s)
+
+
+def test_waiting_for_the_first_draft_belongs_to_the_startup() -> None:
+    """A policy that stands still until its draft is loaded would seem slower than one that goes on, or faster."""
+    header, record = Toys(seed=3, rates=[0.0], max_new_tokens=50, k=5, eos_ids=frozenset()).trace()
+    policy = parse_policy("mab-sync", ("d0",))
+    setting = Setting(profile=_profile(2.7), schedule=schedule(4), capacity=2)
+    result = replay(header, record, policy, lambda: _ranker(policy, ("d0",), 0), setting)
+    steady_s = result.timing.decode_s - result.scheduling.startup_s
+    assert result.scheduling.startup_tokens == 0
+    assert steady_s == pytest.approx((49 // 6 * 13.5 + 49 % 6 * 7.0) / 1e3), "the last token is not drafted"
+    assert result.scheduling.share.waited == pytest.approx(result.scheduling.startup_s / result.timing.decode_s)
+
+
+@pytest.mark.parametrize("policy_name", ["memspec", "memspec+"])
+def test_a_ranking_by_the_predictor_is_paid_once_an_interval(policy_name: str) -> None:
+    """memspec+ ranks at every iteration, but by what the predictor said at the interval's beginning."""
+    header, record = Toys(seed=3, rates=[0.0, 1.0], max_new_tokens=50, k=5, eos_ids=frozenset()).trace()
+    policy = parse_policy(policy_name, ("d0", "d1"))
+    setting = Setting(profile=_profile(0.3), schedule=schedule(4), capacity=2)
+    with TemporaryDirectory() as scratch:
+        log = EventLog.open(Path(scratch) / "log")
+        result = replay(header, record, policy, lambda: _ranker(policy, ("d0", "d1"), 0), setting, log)
+        log.close()
+        iterations = [event for event in read_events(Path(scratch) / "log") if isinstance(event, events.Iteration)]
+    num_intervals = len({each.interval for each in iterations})
+    expected_s = num_intervals * 0.0023
+    assert num_intervals >= 3
+    assert result.scheduling.prediction_busy_share == pytest.approx(expected_s / result.timing.decode_s)
 
 
 def test_a_draft_whose_context_ends_sits_out_in_a_replay_too() -> None:

@@ -22,7 +22,7 @@ from memspec_actors.scheduling.artefacts import Artefact, DraftSpec
 from memspec_actors.scheduling.policy import Policy, parse_policy
 from memspec_actors.scheduling.rankers import Ranker, Ranking, RankingContext
 from memspec_actors.scheduling.residency import Residency
-from memspec_actors.simulation.pace import TimedSession, new_workers
+from memspec_actors.simulation.pace import RankingTime, TimedSession, new_workers
 from memspec_actors.simulation.replay import Setting
 from memspec_actors.speculation.commit import CommitState
 from memspec_actors.speculation.rules import acceptance_rule
@@ -88,7 +88,9 @@ class Toys:
             schedule=setting.schedule,
             capacity=setting.capacity,
             log=EventLog.open(log),
-            new_workers=new_workers(setting.profile, setting.profile.predict_s if policy.uses_predictor else 0.0),
+            new_workers=new_workers(
+                setting.profile, RankingTime(setting.profile.predict_s if policy.uses_predictor else 0.0)
+            ),
         )
         wired = wire(parts, lambda event: None)
         async with wired.system:

@@ -1,0 +1,84 @@
+"""The command line that the scripts of ``bench/`` share: each measures one study and keeps what it found in a file."""
+
+import shlex
+import sys
+import time
+from argparse import ArgumentParser, Namespace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import torch
+
+from memspec_actors.bench.comparison import PolicyComparison
+from memspec_actors.bench.paper.finding import Finding, machine, write_finding
+from memspec_actors.cli.output import Progress, circumstances, progress_bars
+from memspec_actors.cli.policy_table import print_policies
+from memspec_actors.config import Config
+from memspec_actors.errors import MemSpecError
+
+__all__ = ["Measured", "run_study"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Measured:
+    """What a study measured, and how; see `Finding`."""
+
+    setting: str
+    timed_on: str = "this machine"
+    emulated: tuple[str, ...] = ()
+    comparisons: Mapping[str, PolicyComparison] = field(default_factory=dict)
+    scalars: Mapping[str, float] = field(default_factory=dict)
+
+
+def run_study(
+    claim: str | None,
+    measure: Callable[[Config, Namespace, Progress], Measured],
+    add_arguments: Callable[[ArgumentParser], object] = lambda parser: None,
+) -> None:
+    """Measure, print, and write the finding where ``--json`` says; ``claim`` is the script's docstring."""
+    parser = ArgumentParser(description=claim)
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures, for bench/report.py")
+    parser.add_argument("--quick", action="store_true", help="little work: the same figures, less certain")
+    parser.add_argument("--config", type=Path, metavar="FILE", help="memspec.toml; without it the embedded models")
+    add_arguments(parser)
+    arguments = parser.parse_args()
+    try:
+        config = Config.load(arguments.config) if arguments.config else Config()
+        torch.set_num_threads(config.target.num_threads)
+        began = time.perf_counter()
+        with progress_bars() as progress:
+            measured = measure(config, arguments, progress)
+        finding = _finding(config, measured, quick=arguments.quick, wall_s=time.perf_counter() - began)
+        if arguments.json is not None:
+            write_finding(arguments.json, finding)
+    except MemSpecError as error:
+        parser.error(str(error))
+    _print(finding)
+
+
+def _finding(config: Config, measured: Measured, *, quick: bool, wall_s: float) -> Finding:
+    script = Path(sys.argv[0])
+    around = circumstances(config.target.num_threads, config.target.dtype)
+    return Finding(
+        study=script.stem,
+        command=shlex.join(["python", f"bench/{script.name}", *sys.argv[1:]]),
+        machine=machine(),
+        setting=measured.setting,
+        timed_on=measured.timed_on,
+        emulated=measured.emulated,
+        quick=quick,
+        wall_s=wall_s,
+        versions=around["versions"],
+        threads=around["threads"],
+        dtype=around["dtype"],
+        comparisons=measured.comparisons,
+        scalars=measured.scalars,
+    )
+
+
+def _print(finding: Finding) -> None:
+    for setting, comparison in finding.comparisons.items():
+        print_policies(comparison, f"{finding.study}: {setting}; {finding.timed_on}")
+    for name, value in finding.scalars.items():
+        print(f"{name}: {value:.4g}")  # noqa: T201
