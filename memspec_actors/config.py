@@ -10,6 +10,7 @@ import tomli_w
 from memspec_actors import config_file
 from memspec_actors.cores import usable_cores
 from memspec_actors.errors import ConfigError
+from memspec_actors.hub import hub_model
 from memspec_actors.quantities import parse_bandwidth, parse_bytes
 
 __all__ = [
@@ -282,8 +283,8 @@ class Config(_Section, frozen=True, kw_only=True):
         if events.path is not None:
             events = replace(events, path=_absolute(events.path, base))
         predictor = self.predictor
-        if predictor.path is not None:
-            predictor = replace(predictor, path=_located(predictor.path, base))
+        if predictor.path is not None and zoo_name(predictor.path) is None:
+            predictor = replace(predictor, path=_absolute(predictor.path, base))
         schedule = self.schedule
         if schedule.plan is not None:
             schedule = replace(schedule, plan=_absolute(schedule.plan, base))
@@ -297,7 +298,9 @@ class Config(_Section, frozen=True, kw_only=True):
 
 
 def _located(model: str, base: Path) -> str:
-    return model if zoo_name(model) is not None else _absolute(model, base)
+    """Make a path absolute; an id on the hub is one only where no such directory exists."""
+    by_name = zoo_name(model) is not None or (hub_model(model) is not None and not (base / model).exists())
+    return model if by_name else _absolute(model, base)
 
 
 def _absolute(path: str, base: Path) -> str:

@@ -18,7 +18,7 @@ from memspec_actors.methods import choose, decoding_alone
 from memspec_actors.models.arena import WeightArena
 from memspec_actors.models.incremental import IncrementalDecoder
 from memspec_actors.models.loading import Throttle
-from memspec_actors.models.loadout import Loadout, model_directory
+from memspec_actors.models.loadout import Loadout
 from memspec_actors.models.reader import ArenaReader
 from memspec_actors.models.session import DecodeSession
 from memspec_actors.models.threads import use_threads
@@ -331,7 +331,7 @@ class MemSpec:
             events.SystemStarted(
                 actor="engine",
                 version=__version__,
-                target=str(model_directory(config.target.model)),
+                target=str(loadout.checkpoint.path),
                 drafts={name: plan.nbytes for name, plan in loadout.plans.items()},
                 capacity=loadout.capacity,
                 budget_bytes=loadout.budget_bytes,

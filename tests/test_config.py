@@ -97,6 +97,8 @@ def test_every_key_is_read(tmp_path: Path) -> None:
 def test_relative_paths_are_relative_to_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Started from another directory, the same file must mean the same models."""
     monkeypatch.chdir("/")
+    for name in ("target", "a"):
+        (tmp_path / "models" / name).mkdir(parents=True)
     config = load(
         tmp_path,
         """

@@ -4,6 +4,7 @@ from pathlib import Path
 
 from memspec_actors.config import Config
 from memspec_actors.errors import ConfigError
+from memspec_actors.hub import HubModel, cached_snapshot, hub_model
 from memspec_actors.methods import choose, decoding_alone
 from memspec_actors.models.loadout import check_device, model_directory
 from memspec_actors.scheduling.policy import parse_policy
@@ -31,10 +32,23 @@ def check_config(config: Config) -> None:
 
 
 def _check_model(key: str, model: str) -> None:
+    on_hub = hub_model(model)
+    if on_hub is not None and not Path(model).exists():
+        _check_cached(key, on_hub)
+        return
     directory = model_directory(model)
     _check_directory(key, directory, "a Hugging Face model")
     if not (directory / "config.json").is_file():
         raise ConfigError(f"{key} is {model!r}; the directory has no config.json: give a Hugging Face model directory")
+
+
+def _check_cached(key: str, model: HubModel) -> None:
+    """Look into the cache only: a check fetches nothing."""
+    if cached_snapshot(model) is None:
+        raise ConfigError(
+            f"{key} is {str(model)!r}, which is no directory and not in the Hugging Face cache yet; "
+            f"if it is a model of the hub, run `hf download {model.repo}`"
+        )
 
 
 def _check_directory(key: str, directory: Path, holds: str) -> None:

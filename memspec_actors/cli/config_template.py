@@ -6,13 +6,14 @@ TEMPLATE = """\
 # What memspec runs. Every key may be left out; relative paths are relative to this file.
 
 [target]
-model = "zoo"               # a Hugging Face model directory, or "zoo": the small embedded models
+model = "zoo"               # a Hugging Face model directory, an id on the hub ("org/name" or "org/name@revision"),
+                            # or "zoo": the small embedded models
 dtype = "float32"           # "float32", "bfloat16" or "auto" (what the checkpoint is stored in)
 device = "cpu"              # models run on the CPU only
 threads = 1                 # threads of decoding; "auto" leaves one core to the rest
 background_threads = 1      # of ranking, loading and warming drafts each, beside decoding
 
-# One table per draft. A model is a directory or "zoo:NAME".
+# One table per draft. A model is a directory, an id on the hub, or "zoo:NAME".
 [[drafts]]
 name = "general"
 model = "zoo:general"

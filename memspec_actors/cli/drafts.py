@@ -108,11 +108,14 @@ def _chosen(config: "Config", target: str | None, drafts: list[str] | None, budg
 def _draft(text: str) -> "DraftConfig":
     """Read [NAME=]MODEL; a model without a name is called as its directory is."""
     from memspec_actors.config import DraftConfig, zoo_name
+    from memspec_actors.hub import hub_model
 
     name, separator, model = text.partition("=")
     if separator:
         return DraftConfig(name=name, model=model)
-    return DraftConfig(name=zoo_name(text) or Path(text).absolute().name, model=text)
+    on_hub = hub_model(text)
+    called = zoo_name(text) or (Path(text).absolute().name if on_hub is None else on_hub.name)
+    return DraftConfig(name=called, model=text)
 
 
 def _options(config: "Config", memory: str | None, context: int | None, bandwidth: str | None) -> "CheckOptions":

@@ -13,6 +13,7 @@ from memspec_actors.daemon.generations import Generations
 from memspec_actors.daemon.metrics import Metrics
 from memspec_actors.daemon.refusals import Refusal
 from memspec_actors.engine import MemSpec
+from memspec_actors.hub import hub_model
 from memspec_actors.protocols.events import Event
 
 __all__ = ["Phase", "Service"]
@@ -85,4 +86,7 @@ class Service:
 
 
 def _name_of(model: str) -> str:
-    return "memspec-zoo" if zoo_name(model) is not None else Path(model).name
+    if zoo_name(model) is not None:
+        return "memspec-zoo"
+    on_hub = hub_model(model)
+    return Path(model).name if on_hub is None else on_hub.name

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from memspec_actors.config import Config, zoo_name
 from memspec_actors.errors import ConfigError, UsageError
+from memspec_actors.hub import hub_model, snapshot
 from memspec_actors.models.checkpoint import Checkpoint
 from memspec_actors.models.plan import ALIGNMENT, LoadPlan
 from memspec_actors.models.runner import Runner, open_runner
@@ -17,9 +18,15 @@ __all__ = ["Loadout", "check_device", "model_directory"]
 
 
 def model_directory(model: str) -> Path:
-    """Return the directory of a model given as a path, ``zoo`` or ``zoo:NAME``. Raises UsageError if unknown."""
-    name = zoo_name(model)
-    return Path(model).expanduser() if name is None else zoo_path(name)
+    """Return the directory of a model given as a path, ``zoo``, ``zoo:NAME`` or an id on the Hugging Face hub.
+
+    A model of the hub that is not in its cache yet is fetched. Raises UsageError if that cannot be.
+    """
+    name, on_hub = zoo_name(model), hub_model(model)
+    if name is not None:
+        return zoo_path(name)
+    path = Path(model).expanduser()
+    return snapshot(on_hub) if on_hub is not None and not path.exists() else path
 
 
 def check_device(device: str) -> None:
