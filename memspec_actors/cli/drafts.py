@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from memspec_actors.cli.config import ConfigOption, load_config
+from memspec_actors.cli.drafts_distill import distill
 from memspec_actors.cli.output import JsonOption, circumstances, print_json, progress_bars
 
 if TYPE_CHECKING:
@@ -18,9 +19,7 @@ __all__ = ["app"]
 app = typer.Typer(help="Check drafts against a target, and make new ones.", rich_markup_mode=None)
 
 
-@app.callback()
-def group() -> None:
-    """Check drafts against a target, and make new ones."""
+app.command("distill")(distill)
 
 
 @app.command("check")

@@ -8,7 +8,7 @@ import msgspec
 
 from memspec_actors.errors import TraceError
 
-__all__ = ["Prompt", "read_prompts", "zoo_prompts"]
+__all__ = ["Prompt", "domain_prompts", "read_prompts", "zoo_prompts"]
 
 ZOO_SOURCE = "zoo:"
 
@@ -60,6 +60,21 @@ def zoo_prompts(split: str, count: int, *, mixed_share: float = 0.6) -> list[Pro
         Prompt(world.sample_request(rng, _phases(rng, kind, world.DOMAINS), split=chosen).prompt_text, kind)
         for kind in kinds
     ]
+
+
+def domain_prompts(domain: str, split: str, count: int) -> list[Prompt]:
+    """Write ``count`` requests of one domain with the embedded models' generator; one in four asks for two things.
+
+    Raises TraceError for a domain that there is not.
+    """
+    from memspec_actors.zoo import world
+
+    if domain not in world.DOMAINS:
+        raise TraceError(f"domain {domain!r} is unknown; known are {', '.join(world.DOMAINS)}")
+    chosen: world.Split = "train" if split == "train" else "eval"
+    rng = random.Random(f"{split}:{domain}")
+    phases = [(domain,) * (1 + (index % 4 == 0)) for index in range(count)]
+    return [Prompt(world.sample_request(rng, each, split=chosen).prompt_text, domain) for each in phases]
 
 
 def _phases(rng: random.Random, kind: str, domains: tuple[str, ...]) -> tuple[str, ...]:

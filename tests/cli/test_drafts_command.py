@@ -1,11 +1,13 @@
 """``memspec drafts``: what it takes, what it prints, how it ends."""
 
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
 
 from memspec_actors.cli import main
+from memspec_actors.drafts.settings import DistillReport, DistillSettings
 
 
 def test_check_prints_the_plan_and_a_line_per_draft(capsys: pytest.CaptureFixture[str]) -> None:
@@ -48,3 +50,51 @@ def test_a_budget_is_a_number_of_drafts_or_a_size(
 def test_nothing_to_check_is_bad_use(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["drafts", "check", "--target", str(tmp_path)]) == 2
     assert "there are no drafts to check" in capsys.readouterr().err
+
+
+def test_distill_needs_prompts_of_one_kind(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A run would silently learn from half of what was asked for."""
+    begin = ["drafts", "distill", "--target", "zoo", "--from", "zoo:general", "--out", str(tmp_path / "out")]
+    assert main(begin) == 2
+    assert main([*begin, "--domain", "law", "--data", "prompts.txt"]) == 2
+    assert main([*begin, "--domain", "poetry"]) == 2
+    assert main([*begin, "--domain", "law", "--dtype", "complex64"]) == 2
+    errors = capsys.readouterr().err.splitlines()
+    assert len(errors) == 4
+    assert "either --data FILE (repeat it) or --domain NAME" in errors[0]
+    assert "poetry" in errors[2]
+    assert "complex64" in errors[3]
+    assert not (tmp_path / "out").exists()
+
+
+def test_distill_hands_over_what_it_was_given(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Options would be taken and not heeded."""
+    seen: list[Any] = []
+
+    def distill(settings: DistillSettings, learnt: Any, held_out: Any, out: Path, progress: Any) -> DistillReport:
+        seen.extend((settings, learnt, held_out, out))
+        return DistillReport(
+            settings=settings,
+            num_prompts=2,
+            num_tokens=9,
+            num_held_out=1,
+            loss=0.5,
+            accepted_before={"all": 1.0},
+            accepted_after={"all": 1.5},
+        )
+
+    monkeypatch.setattr("memspec_actors.drafts.distillation.distill", distill)
+    data = tmp_path / "prompts.txt"
+    data.write_text("one\ntwo\nthree\nfour\n")
+    out = tmp_path / "out"
+    command = ["drafts", "distill", "--target", "zoo", "--from", "zoo:general", "--data", str(data), "--out", str(out)]
+    numbers = ["--epochs", "7", "--top-k", "0", "--seed", "3", "--temperature", "0.5", "--logits-weight", "1"]
+    assert main([*command, *numbers, "--held-out", "1", "--num-prompts", "2", "--json"]) == 0
+    settings, learnt, held_out, where = seen
+    assert (settings.epochs, settings.top_k, settings.seed, settings.temperature) == (7, 0, 3, 0.5)
+    assert (settings.logits_weight, Path(settings.draft).name, where) == (1.0, "general", out)
+    assert (len(learnt), len(held_out)) == (2, 1)
+    printed = msgspec.json.decode(capsys.readouterr().out)
+    assert (printed["accepted_before"], printed["accepted_after"]) == ({"all": 1.0}, {"all": 1.5})
