@@ -23,6 +23,7 @@ from memspec_actors.models.checkpoint import Checkpoint
 from memspec_actors.models.loading import load_into
 from memspec_actors.models.plan import LoadPlan
 from memspec_actors.models.runner import Runner, open_runner
+from memspec_actors.models.segments import FloatSegment
 from memspec_actors.zoo import path as zoo_path
 
 WIDTHS = range(1, 10)
@@ -142,7 +143,7 @@ def _load(checkpoint: Checkpoint, dtype: str, rounds: int) -> dict[str, Any]:
     plan.bind(memory)
     return {
         "dtype": dtype,
-        "direct": all(segment.direct for segment in plan.segments),
+        "direct": all(isinstance(segment, FloatSegment) and segment.direct for segment in plan.segments),
         "nbytes": plan.file_nbytes,
         "least_ms": min(walls),
         "median_ms": statistics.median(walls),

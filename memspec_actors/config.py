@@ -11,6 +11,7 @@ from memspec_actors import config_file
 from memspec_actors.cores import usable_cores
 from memspec_actors.errors import ConfigError
 from memspec_actors.hub import hub_model
+from memspec_actors.models.dtypes import DtypeName
 from memspec_actors.quantities import parse_bandwidth, parse_bytes
 
 __all__ = [
@@ -51,12 +52,13 @@ class _Section(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 class TargetConfig(_Section, frozen=True, kw_only=True):
     """``[target]``: the model whose text is generated.
 
-    ``threads`` are those of decoding; ``"auto"`` leaves one core to the rest. Ranking, loading and warming drafts each
-    go on beside it with ``background_threads``.
+    ``dtype`` is what models run in; "int8" and "int4" quantise their linear maps on loading. ``threads`` are those of
+    decoding; ``"auto"`` leaves one core to the rest. Ranking, loading and warming drafts each go on beside it with
+    ``background_threads``.
     """
 
     model: str = "zoo"
-    dtype: Literal["float32", "bfloat16", "auto"] = "float32"
+    dtype: DtypeName = "float32"
     device: str = "cpu"
     threads: int | Literal["auto"] = 1
     background_threads: int = 1
@@ -79,10 +81,14 @@ class TargetConfig(_Section, frozen=True, kw_only=True):
 
 
 class DraftConfig(_Section, frozen=True, kw_only=True):
-    """``[[drafts]]``: one draft model; without ``model`` it is the embedded one of that name."""
+    """``[[drafts]]``: one draft model; without ``model`` it is the embedded one of that name.
+
+    Without ``dtype`` it runs in the target's.
+    """
 
     name: str
     model: str = ""
+    dtype: DtypeName | None = None
 
     def __post_init__(self) -> None:
         expected = "made of letters, digits, dots, dashes and underscores"

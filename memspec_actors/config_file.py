@@ -5,6 +5,7 @@ import tomllib
 from collections.abc import Iterable
 from difflib import get_close_matches
 from pathlib import Path
+from types import NoneType
 from typing import Any, TypeVar, cast, get_args
 
 import msgspec
@@ -67,6 +68,12 @@ def _header(section: str, value: object) -> str:
     return f"[[{section}]]" if isinstance(value, list) else f"[{section}]"
 
 
+def _choices(annotation: object) -> list[Any]:
+    """List the values of a Literal, beside None or not; or the types that a union is of."""
+    alternatives = [each for each in get_args(annotation) if each is not NoneType]
+    return [choice for each in alternatives for choice in get_args(each) or (each,)]
+
+
 def _explain(message: str, data: dict[str, Any], document: type[msgspec.Struct]) -> str:
     """Turn msgspec's ``Expected `int`, got `str` - at `$.memory.capacity` `` into one about ``[memory] capacity``."""
     at = _AT.fullmatch(message)
@@ -82,7 +89,7 @@ def _explain(message: str, data: dict[str, Any], document: type[msgspec.Struct])
     if key:
         value = value[key]
         place += f" {key}"
-        choices = get_args(_section_type(document, section).__annotations__[key])
+        choices = _choices(_section_type(document, section).__annotations__[key])
         if value not in choices and all(isinstance(choice, str) for choice in choices):
             expectation = f"expected one of {', '.join(choices)}" if choices else expectation
     return f"{place} is {value!r}: {expectation}"

@@ -22,6 +22,7 @@ from memspec_actors.config import (
     zoo_name,
 )
 from memspec_actors.errors import ConfigError, UsageError
+from memspec_actors.models.dtypes import DtypeName
 
 
 def load(directory: Path, text: str) -> Config:
@@ -152,7 +153,8 @@ def test_drafts_and_predictor_can_be_switched_off(tmp_path: Path) -> None:
         ("[schedule]\ninterval = 0", ["[schedule] interval", "0", ">= 1"]),
         ("[schedule]\nrecent_tokens = 0", ["[schedule] recent_tokens", "0", ">= 1"]),
         ("[schedule]\nprediction = 'later'", ["[schedule] prediction", "'later'", "overlapped", "inline"]),
-        ("[target]\ndtype = 'int3'", ["[target] dtype", "'int3'", "float32", "bfloat16", "auto"]),
+        ("[target]\ndtype = 'int3'", ["[target] dtype", "'int3'", "float32", "bfloat16", "int8", "int4", "auto"]),
+        ("[[drafts]]\nname = 'a'\ndtype = 'q4'", ["[[drafts]] number 1 dtype", "'q4'", "int4"]),
         ("[target]\ndevice = 'tpu'", ["[target] device", "'tpu'", "cuda"]),
         ("[target]\nthreads = 0", ["[target] threads", "0", ">= 1"]),
         ("[target]\nmodel = ''", ["[target] model", "''"]),
@@ -212,13 +214,18 @@ def configs() -> st.SearchStrategy[Config]:
     paths = text.map(lambda drawn: str(Path("/" + drawn)))
     sizes = st.none() | st.integers(1, 2**40) | st.sampled_from(["1.2GiB", "500MB"])
     names = st.lists(st.from_regex(r"[A-Za-z0-9][A-Za-z0-9._-]{0,8}", fullmatch=True), max_size=4, unique=True)
-    drafts = st.tuples(names, paths).map(lambda drawn: tuple(DraftConfig(name=n, model=drawn[1]) for n in drawn[0]))
+    dtypes: tuple[DtypeName | None, ...] = (None, "int4", "int8", "auto")
+    drafts = st.tuples(names, paths).map(
+        lambda drawn: tuple(
+            DraftConfig(name=n, model=drawn[1], dtype=d) for n, d in zip(drawn[0], dtypes, strict=False)
+        )
+    )
     return st.builds(
         Config,
         target=st.builds(
             TargetConfig,
             model=st.just("zoo") | paths,
-            dtype=st.sampled_from(["float32", "bfloat16", "auto"]),
+            dtype=st.sampled_from(["float32", "float16", "int8", "auto"]),
             device=st.sampled_from(["cpu", "cuda", "cuda:3"]),
             threads=st.integers(1, 64),
         ),

@@ -8,12 +8,13 @@ TEMPLATE = """\
 [target]
 model = "zoo"               # a Hugging Face model directory, an id on the hub ("org/name" or "org/name@revision"),
                             # or "zoo": the small embedded models
-dtype = "float32"           # "float32", "bfloat16" or "auto" (what the checkpoint is stored in)
+dtype = "float32"           # "float32", "bfloat16", "float16", or "auto": as it is stored; "int8" and "int4" quantise
+                            # on loading. GPTQ weights stay in 4 bits whatever this says of the rest
 device = "cpu"              # models run on the CPU only
 threads = 1                 # threads of decoding; "auto" leaves one core to the rest
 background_threads = 1      # of ranking, loading and warming drafts each, beside decoding
 
-# One table per draft. A model is a directory, an id on the hub, or "zoo:NAME".
+# One table per draft. A model is a directory, an id on the hub, or "zoo:NAME"; dtype is the target's if it has none.
 [[drafts]]
 name = "general"
 model = "zoo:general"

@@ -125,6 +125,7 @@ def _options(config: "Config", memory: str | None, context: int | None, bandwidt
     throttle = config.storage.bytes_per_second
     return CheckOptions(
         dtype=config.target.dtype,
+        draft_dtypes={draft.name: draft.dtype for draft in config.drafts if draft.dtype is not None},
         capacity=config.memory.capacity,
         budget_bytes=config.memory.budget_bytes,
         memory_bytes=None if memory is None else parse_bytes(memory, "--memory"),

@@ -9,7 +9,7 @@ from memspec_actors.cli.output import JsonOption, circumstances, print_json, pro
 
 if TYPE_CHECKING:
     from memspec_actors.drafts.settings import DistillReport
-    from memspec_actors.models.checkpoint import DtypeName
+    from memspec_actors.models.dtypes import DtypeName
     from memspec_actors.predictor.prompts import Prompt
 
 __all__ = ["distill"]

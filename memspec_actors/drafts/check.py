@@ -10,7 +10,8 @@ from memspec_actors.drafts.measure import Candidate, measure_drafts
 from memspec_actors.drafts.memory_plan import MemoryPlan, fitting_capacity, plan_memory
 from memspec_actors.drafts.report import CheckReport, DraftReport, Measured
 from memspec_actors.errors import UsageError
-from memspec_actors.models.checkpoint import Checkpoint, DtypeName
+from memspec_actors.models.checkpoint import Checkpoint
+from memspec_actors.models.dtypes import DtypeName
 from memspec_actors.models.plan import LoadPlan
 from memspec_actors.models.runner import open_runner
 from memspec_actors.models.tokenizer import Tokenizer
@@ -26,10 +27,12 @@ STORAGE_BYTES_PER_S = 500e6  # of a plain SATA disk: what a load is estimated wi
 class CheckOptions(msgspec.Struct, frozen=True, kw_only=True):
     """Say what to check for: K, the drafts' budget, the device's memory, tokens of a request, what to measure with.
 
-    ``plan_only`` reads headers or configurations and loads nothing. ``predictor_bytes`` are the ranking model's.
+    ``dtype`` is the target's, and that of drafts that ``draft_dtypes`` does not name. ``plan_only`` reads headers or
+    configurations and loads nothing. ``predictor_bytes`` are the ranking model's.
     """
 
     dtype: DtypeName = "float32"
+    draft_dtypes: Mapping[str, DtypeName] = {}
     capacity: int = 2
     budget_bytes: int | None = None
     memory_bytes: int | None = None
@@ -92,7 +95,7 @@ def _inspect(
     try:
         checkpoint = open_or_describe(directory)
         num_common = _num_common(target, checkpoint)
-        plan = LoadPlan.of(checkpoint, options.dtype)
+        plan = LoadPlan.of(checkpoint, options.draft_dtypes.get(name, options.dtype))
     except UsageError as error:
         return DraftReport(name=name, model=str(directory), problem=str(error)), None
     problem = None
@@ -167,7 +170,7 @@ def _report(
     memory = options.memory_bytes
     return CheckReport(
         target=str(target_dir),
-        dtype=target.dtype,
+        dtype=target.weight_format,
         num_draft_tokens=options.k,
         drafts=drafts,
         plan=plan,

@@ -8,7 +8,8 @@ import msgspec
 from memspec_actors.errors import CheckpointError
 from memspec_actors.models.cache import planned_tokens
 from memspec_actors.models.checkpoint import Checkpoint
-from memspec_actors.models.plan import RUN_DTYPES, LoadPlan
+from memspec_actors.models.plan import LoadPlan
+from memspec_actors.models.typed_memory import RUN_DTYPES
 
 __all__ = ["BASE_BYTES", "MemoryPlan", "fitting_capacity", "kv_bytes", "most_that_fit", "plan_memory"]
 

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import msgspec
 
 from memspec_actors.errors import ConfigError
-from memspec_actors.models.checkpoint import DtypeName
+from memspec_actors.models.dtypes import DtypeName
 
 __all__ = ["DistillReport", "DistillSettings"]
 

@@ -90,7 +90,6 @@ class _Config(msgspec.Struct):
     sliding_window: int | None = DEFAULT_WINDOW
     max_window_layers: int = 28
     layer_types: list[str] | None = None
-    quantization_config: dict[str, Any] | None = None
 
 
 class LayerNames:
@@ -120,8 +119,6 @@ def decoder_shape(config: Mapping[str, Any]) -> DecoderShape:
         raise NotLean(f"its rotary embedding is of {error}") from error
     if parsed.hidden_act not in ("silu", "swish"):
         raise NotLean(f"hidden_act is {parsed.hidden_act!r}")
-    if parsed.quantization_config:
-        raise NotLean("it is quantised")
     return _shape(parsed, family, rope)
 
 

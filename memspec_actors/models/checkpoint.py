@@ -3,27 +3,26 @@
 import math
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import msgspec
 
 from memspec_actors.errors import CheckpointError
 from memspec_actors.models.architecture import DecoderShape, NotLean, decoder_shape, expected_tensors
-from memspec_actors.models.header import FileStamp, TensorEntry
+from memspec_actors.models.dtypes import FLOAT_DTYPES, RUN_DTYPE_NAMES, DtypeName, RunDtypeName
+from memspec_actors.models.gptq import GptqFormat, check_gptq, gptq_format, gptq_names
+from memspec_actors.models.header import ITEM_BYTES, FileStamp, TensorEntry
 from memspec_actors.models.model_json import read_json
 from memspec_actors.models.weight_files import read_tensors
 
-__all__ = ["Checkpoint", "DtypeName"]
-
-DtypeName = Literal["float32", "bfloat16", "auto"]
-RUN_ITEM_BYTES = {"float32": 4, "bfloat16": 2}
-FLOAT_DTYPES = frozenset({"F64", "F32", "F16", "BF16"})
+__all__ = ["Checkpoint"]
 
 
 class Checkpoint(msgspec.Struct, frozen=True, kw_only=True):
     """Describe a validated model directory.
 
     ``shape`` is None where only the generic runner can run it, and ``why_generic`` then says why.
+    ``gptq`` says how quantised weights are read, where there may be any.
     ``files`` maps each weight file to the stamp it had, so that a load notices that it was replaced; it is empty where
     only the configuration is there, and ``tensors`` then are those that it asks for.
     """
@@ -33,6 +32,7 @@ class Checkpoint(msgspec.Struct, frozen=True, kw_only=True):
     architecture: str
     shape: DecoderShape | None
     why_generic: str
+    gptq: GptqFormat | None
     tensors: Mapping[str, TensorEntry]
     files: Mapping[Path, FileStamp]
     eos_ids: tuple[int, ...]
@@ -45,8 +45,7 @@ class Checkpoint(msgspec.Struct, frozen=True, kw_only=True):
         """Read and check a model directory; raises CheckpointError naming the file and what is wrong with it."""
         directory = Path(path)
         config = read_json(directory / "config.json", dict[str, Any])
-        _check_quantisation(directory, config)
-        return cls._of(directory, config, *read_tensors(directory))
+        return cls._of(directory, config, _quantisation(directory, config), *read_tensors(directory))
 
     @classmethod
     def describe(cls, path: str | Path) -> "Checkpoint":
@@ -58,13 +57,15 @@ class Checkpoint(msgspec.Struct, frozen=True, kw_only=True):
 
         directory = Path(path)
         config = read_json(directory / "config.json", dict[str, Any])
-        return cls._of(directory, config, describe_tensors(directory, config), {})
+        gptq = _quantisation(directory, config)
+        return cls._of(directory, config, gptq, describe_tensors(directory, config, gptq), {})
 
     @classmethod
     def _of(
         cls,
         directory: Path,
         config: Mapping[str, Any],
+        gptq: GptqFormat | None,
         tensors: dict[str, TensorEntry],
         files: dict[Path, FileStamp],
     ) -> "Checkpoint":
@@ -72,13 +73,18 @@ class Checkpoint(msgspec.Struct, frozen=True, kw_only=True):
         generation = read_json(generation_path, dict[str, Any]) if generation_path.exists() else {}
         shape, why_generic = _lean(config)
         if shape is not None:
-            _check_tensors(directory, shape, tensors)
+            _check_tensors(directory, shape, tensors, gptq)
+        elif gptq is not None:
+            raise CheckpointError(
+                f"{directory}: it is quantised by GPTQ and {why_generic}, which only runs unquantised; give such a one"
+            )
         return cls(
             path=directory,
             config=config,
             architecture=(config.get("architectures") or ["unknown"])[0],
             shape=shape,
             why_generic=why_generic,
+            gptq=gptq,
             tensors=tensors,
             files=files,
             eos_ids=_token_ids(directory, "eos_token_id", generation, config),
@@ -87,16 +93,21 @@ class Checkpoint(msgspec.Struct, frozen=True, kw_only=True):
             vocab_size=_size(directory, config, "vocab_size"),
         )
 
-    def run_dtype(self, dtype: DtypeName) -> Literal["float32", "bfloat16"]:
-        """Resolve "auto": bfloat16 where the weights are stored in two bytes each, else float32."""
+    def run_dtype(self, dtype: DtypeName) -> RunDtypeName:
+        """Return the dtype of all that is not quantised: of activations, keys and values, norms and embeddings.
+
+        "auto" is bfloat16 where the weights are stored in two bytes each, else float32; beside codes it is bfloat16.
+        """
+        if dtype == "int8" or dtype == "int4":
+            return "bfloat16"
         if dtype != "auto":
             return dtype
-        two_byte = all(entry.dtype in ("BF16", "F16") for entry in self.tensors.values() if len(entry.shape) > 1)
-        return "bfloat16" if two_byte else "float32"
+        matrices = (entry.dtype for entry in self.tensors.values() if len(entry.shape) > 1)
+        return "bfloat16" if all(each in ("BF16", "F16") for each in matrices if each in FLOAT_DTYPES) else "float32"
 
-    def nbytes(self, dtype: DtypeName) -> int:
+    def nbytes(self, dtype: RunDtypeName) -> int:
         """Return the bytes of all weights in a run dtype, a tied head counted once, without alignment."""
-        item_bytes = RUN_ITEM_BYTES[self.run_dtype(dtype)]
+        item_bytes = ITEM_BYTES[RUN_DTYPE_NAMES[dtype]]
         return sum(
             math.prod(entry.shape) * item_bytes if entry.dtype in FLOAT_DTYPES else entry.nbytes
             for entry in self.weights().values()
@@ -106,17 +117,8 @@ class Checkpoint(msgspec.Struct, frozen=True, kw_only=True):
         """Return the tensors that a run needs: without what a tied or computed part left in the file."""
         if self.shape is None:
             return self.tensors
-        return {name: self.tensors[name] for name in expected_tensors(self.shape)}
-
-
-def _check_quantisation(directory: Path, config: Mapping[str, Any]) -> None:
-    quantisation = config.get("quantization_config")
-    if quantisation:
-        method = quantisation.get("quant_method", "unknown") if isinstance(quantisation, dict) else quantisation
-        raise CheckpointError(
-            f"{directory / 'config.json'}: the weights are quantised by {method!r}, which is not read here; "
-            "give the unquantised model"
-        )
+        stored = (gptq_names(name, self.tensors) or (name,) for name in expected_tensors(self.shape))
+        return {name: self.tensors[name] for names in stored for name in names}
 
 
 def _lean(config: Mapping[str, Any]) -> tuple[DecoderShape | None, str]:
@@ -126,10 +128,25 @@ def _lean(config: Mapping[str, Any]) -> tuple[DecoderShape | None, str]:
         return None, str(reason)
 
 
-def _check_tensors(directory: Path, shape: DecoderShape, tensors: Mapping[str, TensorEntry]) -> None:
+def _quantisation(directory: Path, config: Mapping[str, Any]) -> GptqFormat | None:
+    own = directory / "quantize_config.json"
+    if own.exists():
+        return gptq_format(own, read_json(own, dict[str, Any]))
+    fields = config.get("quantization_config")
+    return gptq_format(directory / "config.json", fields) if fields else None
+
+
+def _check_tensors(
+    directory: Path, shape: DecoderShape, tensors: Mapping[str, TensorEntry], gptq: GptqFormat | None
+) -> None:
     asked = expected_tensors(shape)
     layers = tuple(f"model.layers.{index}." for index in range(shape.num_layers))
+    used = set(asked)
     for name, expected in asked.items():
+        if parts := gptq_names(name, tensors):
+            check_gptq(directory, name, expected, tensors, gptq)
+            used.update(parts)
+            continue
         entry = tensors.get(name)
         if entry is None:
             raise CheckpointError(f"{directory}: tensor {name!r} is absent; the config asks for it")
@@ -140,7 +157,7 @@ def _check_tensors(directory: Path, shape: DecoderShape, tensors: Mapping[str, T
         if entry.dtype not in FLOAT_DTYPES:
             raise CheckpointError(f"{entry.file}: tensor {name!r} is stored as {entry.dtype}, not as a float")
     for name, entry in tensors.items():
-        if name.startswith(layers) and name.endswith((".weight", ".bias")) and name not in asked:
+        if name.startswith(layers) and name.endswith((".weight", ".bias")) and name not in used:
             raise CheckpointError(f"{entry.file}: tensor {name!r} has no place in the model that the config describes")
 
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import torch.nn.functional as F
 from torch import Tensor
 
-from memspec_actors.models.projection import Projection
+from memspec_actors.models.projection import LinearMap
 
 __all__ = ["HeadNorm"]
 
@@ -14,7 +14,7 @@ __all__ = ["HeadNorm"]
 class HeadNorm:
     """Map rows to q|k|v by ``qkv``, then root-mean-square normalise each head of q and of k; weights (head_dim,)."""
 
-    qkv: Projection
+    qkv: LinearMap
     q_weight: Tensor
     k_weight: Tensor
     q_size: int
@@ -22,8 +22,8 @@ class HeadNorm:
     eps: float
 
     @property
-    def packed(self) -> Tensor | None:
-        return self.qkv.packed
+    def extra_nbytes(self) -> int:
+        return self.qkv.extra_nbytes
 
     def __call__(self, rows: Tensor) -> Tensor:
         """Map (T, in) to (T, q + 2 kv)."""

@@ -2,72 +2,70 @@
 
 Tensors that run fused lie side by side: q, k, v; gate, up. A weight is placed in one of two orders. As stored,
 (out, in): a load of the same dtype is then a plain read. Or transposed, (in, out), which multiplies one row up to
-three times as fast on a CPU: chosen in float32 wherever the bytes pass through a staging buffer anyway.
+three times as fast on a CPU: chosen in float32 wherever the bytes pass through a staging buffer anyway. Weights in
+codes are placed one by one, for the kernels' blocks of rows must not straddle two of them.
 """
 
 import math
-from dataclasses import dataclass
 
-from memspec_actors.models.architecture import DecoderShape, LayerNames
-from memspec_actors.models.checkpoint import FLOAT_DTYPES, Checkpoint
-from memspec_actors.models.header import ITEM_BYTES, TensorEntry
+from memspec_actors.models.architecture import DecoderShape, LayerNames, expected_tensors
+from memspec_actors.models.checkpoint import Checkpoint
+from memspec_actors.models.dtypes import FLOAT_DTYPES, RUN_DTYPE_NAMES, CodeName, RunDtypeName
+from memspec_actors.models.gptq import GptqFormat, GptqWeight, gptq_weight
+from memspec_actors.models.header import ITEM_BYTES
+from memspec_actors.models.segments import (
+    CodeSlot,
+    DequantisedSegment,
+    FloatSegment,
+    GptqSegment,
+    QuantisedSegment,
+    Segment,
+    Slot,
+)
 
-__all__ = ["ALIGNMENT", "RUN_DTYPE_NAMES", "Layout", "Segment", "Slot"]
+__all__ = ["ALIGNMENT", "Layout", "int4_group"]
 
 ALIGNMENT = 64
-RUN_DTYPE_NAMES = {"float32": "F32", "bfloat16": "BF16"}  # run dtype -> safetensors' name of it
+KERNEL_GROUPS = (256, 128, 64, 32)  # inputs per scale that torch's int4 kernel knows
+OWN_GROUP = 64  # what a weight that is quantised on loading gets: 4.5 bits a weight
+INT4_ROWS = 16  # the int4 kernel takes a multiple of so many outputs
+INT8_COLUMNS = 16  # the int8 kernel reads so many inputs at once, even past the end
+HEAD = "lm_head.weight"
 
 
-@dataclass(frozen=True, slots=True)
-class Segment:
-    """Say where one stored tensor goes.
-
-    The destination is rows ``row_start`` to ``row_start + rows`` of a (total_rows, columns) matrix that starts at byte
-    ``offset``; ``transposed`` means that the matrix lies there as (columns, total_rows).
-    """
-
-    entry: TensorEntry
-    dtype: str  # safetensors' name of the destination dtype
-    offset: int
-    row_start: int
-    rows: int
-    total_rows: int
-    columns: int
-    transposed: bool
-
-    @property
-    def direct(self) -> bool:
-        """True if the file's bytes are the destination's bytes."""
-        return self.entry.dtype == self.dtype and not self.transposed
-
-    @property
-    def start(self) -> int:
-        """First destination byte; the rest follows on, unless transposed."""
-        item_bytes = ITEM_BYTES[self.dtype]
-        return self.offset + self.row_start * item_bytes * (1 if self.transposed else self.columns)
-
-
-@dataclass(frozen=True, slots=True)
-class Slot:
-    """One run-time tensor: (rows, columns), or a vector with ``columns`` 1."""
-
-    offset: int
-    rows: int
-    columns: int
-    vector: bool
-    transposed: bool
+def int4_group(rows: int, columns: int, group_size: int) -> int | None:
+    """Return the widest of the int4 kernel's groups that ``group_size`` inputs (-1: all) are made of, or None."""
+    size = columns if group_size < 0 or group_size >= columns else group_size
+    if rows % INT4_ROWS:
+        return None
+    return next((group for group in KERNEL_GROUPS if size % group == 0 and columns % group == 0), None)
 
 
 class Layout:
-    """Hand out aligned places in the order that the forward pass uses them."""
+    """Hand out aligned places in the order that the forward pass uses them.
 
-    def __init__(self, checkpoint: Checkpoint, dtype: str, *, transposed: bool) -> None:
+    ``codes`` quantises float weights of linear maps; ``packed`` says that GPTQ's codes stay codes, for a kernel works.
+    """
+
+    def __init__(
+        self,
+        checkpoint: Checkpoint,
+        dtype: RunDtypeName,
+        *,
+        transposed: bool,
+        codes: CodeName | None = None,
+        packed: bool = False,
+    ) -> None:
         self._weights = checkpoint.weights()
         self._shape = checkpoint.shape
-        self._dtype = dtype
+        self._matrices = {} if self._shape is None else expected_tensors(self._shape)
+        self._form = checkpoint.gptq
+        self._dtype = RUN_DTYPE_NAMES[dtype]
         self._transposed = transposed
+        self._codes = codes
+        self._packed = packed
         self.nbytes = 0
-        self.slots: dict[str, Slot] = {}
+        self.slots: dict[str, Slot | CodeSlot] = {}
         self.segments: list[Segment] = []
 
     def place_all(self) -> None:
@@ -81,7 +79,7 @@ class Layout:
             self._place_layer(LayerNames(index), self._shape)
         self._place("model.norm.weight")
         if not self._shape.tied:
-            self._place("lm_head.weight", transposed=self._transposed)
+            self._place_weights(HEAD)
 
     def _place_layer(self, names: LayerNames, shape: DecoderShape) -> None:
         self._place(f"{names['input_layernorm']}.weight")
@@ -94,21 +92,61 @@ class Layout:
         self._place_linear(names, ("down_proj",), bias=shape.mlp_bias)
 
     def _place_linear(self, names: LayerNames, parts: tuple[str, ...], *, bias: bool) -> None:
-        self._place(*(f"{names[part]}.weight" for part in parts), transposed=self._transposed)
-        if bias:
+        self._place_weights(*(f"{names[part]}.weight" for part in parts))
+        if bias or all(f"{names[part]}.bias" in self._weights for part in parts):
             self._place(*(f"{names[part]}.bias" for part in parts))
+
+    def _place_weights(self, *names: str) -> None:
+        quantised = {name: gptq_weight(name, self._weights) for name in names}
+        if self._codes is None and not any(quantised.values()):
+            self._place(*names, transposed=self._transposed)
+            return
+        for name, weight in quantised.items():
+            if weight is None:
+                self._place_to_quantise(name)
+            else:
+                assert self._form is not None, "an opened checkpoint says how its codes are read"
+                self._place_gptq(name, weight, self._form)
+
+    def _place_to_quantise(self, name: str) -> None:
+        """Place a float weight as codes, or as it is where no kernel takes its sizes. A head gets 8 bits."""
+        rows, columns = self._matrices[name]
+        group = int4_group(rows, columns, OWN_GROUP) if self._codes == "int4" and name != HEAD else None
+        if group is None and self._codes is not None and columns % INT8_COLUMNS == 0:
+            group = 0
+        if group is None:
+            self._place(name, transposed=self._transposed)
+            return
+        slot = CodeSlot(self.nbytes, rows, columns, group)
+        self.segments.append(QuantisedSegment(self._weights[name], slot))
+        self._take(name, slot, slot.nbytes)
+
+    def _place_gptq(self, name: str, weight: GptqWeight, form: GptqFormat) -> None:
+        rows, columns = self._matrices[name]
+        group = int4_group(rows, columns, form.group_size) if self._packed else None
+        if group is not None:
+            slot = CodeSlot(self.nbytes, rows, columns, group, ordered=form.act_order and weight.g_idx is not None)
+            self.segments.append(GptqSegment(weight, form, slot))
+            self._take(name, slot, slot.nbytes)
+            return
+        plain = Slot(self.nbytes, rows, columns, False, self._transposed)
+        self.segments.append(DequantisedSegment(weight, form, plain, self._dtype))
+        self._take(name, plain, rows * columns * ITEM_BYTES[self._dtype])
 
     def _place(self, *names: str, transposed: bool = False) -> None:
         entries = [self._weights[name] for name in names]
-        dtype = RUN_DTYPE_NAMES[self._dtype] if entries[0].dtype in FLOAT_DTYPES else entries[0].dtype
+        dtype = self._dtype if entries[0].dtype in FLOAT_DTYPES else entries[0].dtype
         shape = entries[0].shape
         vector = len(shape) != 2 or self._shape is None  # the generic runner restores shapes itself
         columns = 1 if len(shape) != 2 or vector else shape[1]
         heights = [math.prod(entry.shape) // columns for entry in entries]
         total = sum(heights)
-        self.slots[names[0]] = Slot(self.nbytes, total, columns, vector, transposed)
         row = 0
         for entry, rows in zip(entries, heights, strict=True):
-            self.segments.append(Segment(entry, dtype, self.nbytes, row, rows, total, columns, transposed))
+            self.segments.append(FloatSegment(entry, dtype, self.nbytes, row, rows, total, columns, transposed))
             row += rows
-        self.nbytes += -(-total * columns * ITEM_BYTES[dtype] // ALIGNMENT) * ALIGNMENT
+        self._take(names[0], Slot(self.nbytes, total, columns, vector, transposed), total * columns * ITEM_BYTES[dtype])
+
+    def _take(self, name: str, slot: Slot | CodeSlot, nbytes: int) -> None:
+        self.slots[name] = slot
+        self.nbytes += -(-nbytes // ALIGNMENT) * ALIGNMENT

@@ -15,7 +15,7 @@ from torch import Tensor
 from memspec_actors.models.architecture import DecoderShape
 from memspec_actors.models.cache import KvCache, RowBuffers
 from memspec_actors.models.head_norm import HeadNorm
-from memspec_actors.models.projection import Projection
+from memspec_actors.models.projection import LinearMap
 from memspec_actors.models.runner import Cache
 
 __all__ = ["LayerWeights", "LeanRunner", "ModelWeights"]
@@ -28,11 +28,11 @@ class LayerWeights:
     """One layer's weights; q|k|v and gate|up are side by side."""
 
     input_norm: Tensor
-    qkv: Projection | HeadNorm
-    out: Projection
+    qkv: LinearMap | HeadNorm
+    out: LinearMap
     post_norm: Tensor
-    gate_up: Projection
-    down: Projection
+    gate_up: LinearMap
+    down: LinearMap
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,15 +42,15 @@ class ModelWeights:
     embedding: Tensor
     layers: tuple[LayerWeights, ...]
     norm: Tensor
-    head: Projection
+    head: LinearMap
 
     @property
-    def packed_nbytes(self) -> int:
+    def extra_nbytes(self) -> int:
         """Bytes of the second copies that blocks of rows run on."""
-        maps: list[Projection | HeadNorm] = [self.head]
+        maps: list[LinearMap | HeadNorm] = [self.head]
         for layer in self.layers:
             maps += (layer.qkv, layer.out, layer.gate_up, layer.down)
-        return sum(map_.packed.numel() * map_.packed.element_size() for map_ in maps if map_.packed is not None)
+        return sum(map_.extra_nbytes for map_ in maps)
 
 
 class LeanRunner:

@@ -2,19 +2,14 @@
 
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
-from io import FileIO
-from pathlib import Path
 
-import torch
 from torch import Tensor
 
-from memspec_actors.errors import CheckpointError, LoadError
-from memspec_actors.models.header import FileStamp, file_stamp
-from memspec_actors.models.layout import Segment
-from memspec_actors.models.plan import TORCH_DTYPES, LoadPlan
+from memspec_actors.models.filling import fill
+from memspec_actors.models.plan import LoadPlan
+from memspec_actors.models.weight_source import WeightSource
 
 __all__ = ["LoadReport", "Throttle", "load_into"]
 
@@ -73,95 +68,28 @@ def load_into(
 ) -> LoadReport:
     """Read a plan's weights into ``view`` (uint8, 1-D); ``progress(done, total)`` counts file bytes, once a chunk.
 
-    ``cancelled`` is asked before every chunk; a cancelled load leaves the view half filled. Raises LoadError naming the
+    ``cancelled`` is asked before every chunk; a cancelled load leaves the view half filled. Weights that are quantised
+    or repacked pass through memory beside the view, about as much as the largest of them. Raises LoadError naming the
     file if it is gone, changed since it was checked, or ends early.
     """
     started = time.perf_counter()
-    load = _Load(plan, view, chunk_bytes, cancelled, progress, throttle)
+    done, stopped = 0, False
+
+    def on_chunk(nbytes: int) -> None:
+        nonlocal done
+        if not nbytes:
+            if cancelled():
+                raise _Cancelled
+            return
+        if throttle is not None:
+            throttle.wait(nbytes, cancelled)
+        done += nbytes
+        progress(done, plan.file_nbytes)
+
     try:
-        load.run()
-        stopped = False
+        with WeightSource(plan.checkpoint.files, chunk_bytes, on_chunk) as source:
+            for segment in plan.segments:
+                fill(view, segment, source)
     except _Cancelled:
         stopped = True
-    return LoadReport(load.done, time.perf_counter() - started, throttle is not None, stopped)
-
-
-@dataclass(slots=True)
-class _Load:
-    plan: LoadPlan
-    view: Tensor
-    chunk_bytes: int
-    cancelled: Callable[[], bool]
-    progress: Callable[[int, int], None]
-    throttle: Throttle | None
-    done: int = 0
-
-    def run(self) -> None:
-        for path, stamp in self.plan.checkpoint.files.items():
-            segments = [segment for segment in self.plan.segments if segment.entry.file == path]
-            if segments:
-                with _opened(path, stamp) as file:
-                    for segment in segments:
-                        self._segment(file, segment)
-
-    def _segment(self, file: FileIO, segment: Segment) -> None:
-        file.seek(segment.entry.offset)
-        if segment.direct:
-            memory = self.view.numpy().data[segment.start : segment.start + segment.entry.nbytes]
-            for start in range(0, len(memory), self.chunk_bytes):
-                self._read(file, memory[start : start + self.chunk_bytes], segment)
-        elif segment.entry.nbytes:
-            self._convert(file, segment)
-
-    def _convert(self, file: FileIO, segment: Segment) -> None:
-        """Read whole rows into a small buffer, and put them where they belong in the run dtype and order."""
-        row_bytes = segment.entry.nbytes // segment.rows
-        rows_per_chunk = max(1, self.chunk_bytes // row_bytes)
-        staging = torch.empty(min(rows_per_chunk, segment.rows) * row_bytes, dtype=torch.uint8)
-        target = _destination(self.view, segment)
-        for row in range(0, segment.rows, rows_per_chunk):
-            rows = min(rows_per_chunk, segment.rows - row)
-            chunk = staging[: rows * row_bytes]
-            self._read(file, chunk.numpy().data, segment)
-            target[row : row + rows].copy_(chunk.view(TORCH_DTYPES[segment.entry.dtype]).view(rows, segment.columns))
-
-    def _read(self, file: FileIO, memory: memoryview, segment: Segment) -> None:
-        if self.cancelled():
-            raise _Cancelled
-        filled = 0
-        while filled < len(memory):
-            count = file.readinto(memory[filled:])
-            if not count:
-                raise LoadError(f"{segment.entry.file}: ends {len(memory) - filled} bytes early; fetch the file again")
-            filled += count
-        if self.throttle is not None:
-            self.throttle.wait(filled, self.cancelled)
-        self.done += filled
-        self.progress(self.done, self.plan.file_nbytes)
-
-
-def _destination(view: Tensor, segment: Segment) -> Tensor:
-    """Return the (rows, columns) part of the destination matrix that a stored tensor fills."""
-    dtype = TORCH_DTYPES[segment.dtype]
-    size = segment.total_rows * segment.columns * dtype.itemsize
-    flat = view[segment.offset : segment.offset + size].view(dtype)
-    matrix = (
-        flat.view(segment.columns, segment.total_rows).t()
-        if segment.transposed
-        else flat.view(segment.total_rows, segment.columns)
-    )
-    return matrix[segment.row_start : segment.row_start + segment.rows]
-
-
-@contextmanager
-def _opened(path: Path, stamp: FileStamp) -> Iterator[FileIO]:
-    """Open a weight file unbuffered, provided that it still is the one that was checked."""
-    try:
-        with FileIO(path) as file:
-            if file_stamp(file, path) != stamp:
-                raise LoadError(f"{path}: changed since it was checked; open the checkpoint again")
-            yield file
-    except OSError as error:
-        raise LoadError(f"{path}: cannot be read ({error.strerror})") from error
-    except CheckpointError as error:
-        raise LoadError(str(error)) from error
+    return LoadReport(done, time.perf_counter() - started, throttle is not None, stopped)

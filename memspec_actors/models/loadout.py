@@ -67,9 +67,9 @@ class Loadout:
                 draft_directory = model_directory(draft.model)
                 draft_checkpoint = Checkpoint.open(draft_directory)
                 common = check_compatible(checkpoint, draft_checkpoint)
+                plans[draft.name] = LoadPlan.of(draft_checkpoint, draft.dtype or config.target.dtype)
             except UsageError as error:
                 raise type(error)(f"draft {draft.name!r}: {error}") from error
-            plans[draft.name] = LoadPlan.of(draft_checkpoint, config.target.dtype)
             num_common[draft.name] = common.num_common
         return cls(
             checkpoint=checkpoint,

@@ -1,29 +1,28 @@
 """How a checkpoint is brought into memory: one pass over the file, then views; binding copies nothing."""
 
-from dataclasses import dataclass
-from typing import Literal
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
 
+from memspec_actors.errors import ConfigError
 from memspec_actors.models.architecture import DecoderShape, LayerNames
-from memspec_actors.models.checkpoint import FLOAT_DTYPES, Checkpoint, DtypeName
+from memspec_actors.models.checkpoint import Checkpoint
+from memspec_actors.models.code_memory import CodeMemory
+from memspec_actors.models.dtypes import FLOAT_DTYPES, RUN_DTYPE_NAMES, CodeName, DtypeName, RunDtypeName
 from memspec_actors.models.head_norm import HeadNorm
 from memspec_actors.models.heap import give_back_freed
-from memspec_actors.models.layout import ALIGNMENT, RUN_DTYPE_NAMES, Layout, Segment, Slot
+from memspec_actors.models.int4 import Int4Map, int4_works
+from memspec_actors.models.int8 import Int8Map, int8_works
+from memspec_actors.models.layout import ALIGNMENT, Layout
 from memspec_actors.models.lean import LayerWeights, LeanRunner, ModelWeights
-from memspec_actors.models.projection import MIN_PACKED_ITEMS, Projection, pack
+from memspec_actors.models.projection import MIN_PACKED_ITEMS, LinearMap, Projection, pack
+from memspec_actors.models.quantised import QuantisedProjection
 from memspec_actors.models.runner import Runner
+from memspec_actors.models.segments import CodeSlot, Segment, Slot
+from memspec_actors.models.typed_memory import RUN_DTYPES, TORCH_DTYPES, matrix
 
-__all__ = ["ALIGNMENT", "TORCH_DTYPES", "LoadPlan"]
-
-RUN_DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
-TORCH_DTYPES = {
-    "F64": torch.float64, "F32": torch.float32, "F16": torch.float16, "BF16": torch.bfloat16, "I64": torch.int64,
-    "I32": torch.int32, "I16": torch.int16, "I8": torch.int8, "U8": torch.uint8, "U16": torch.uint16,
-    "U32": torch.uint32, "U64": torch.uint64, "BOOL": torch.bool, "F8_E4M3": torch.float8_e4m3fn,
-    "F8_E5M2": torch.float8_e5m2,
-}  # fmt: skip
+__all__ = ["ALIGNMENT", "LoadPlan"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,28 +30,38 @@ class LoadPlan:
     """Say how a checkpoint's weights fill ``nbytes`` bytes of memory."""
 
     checkpoint: Checkpoint
-    dtype: Literal["float32", "bfloat16"]
+    dtype: RunDtypeName
     nbytes: int
     segments: tuple[Segment, ...]
-    slots: dict[str, Slot]  # by the name of the slot's first tensor
+    slots: dict[str, Slot | CodeSlot]  # by the name of the slot's first tensor
     private: bool
 
     @classmethod
     def of(cls, checkpoint: Checkpoint, dtype: DtypeName, *, private: bool = False) -> "LoadPlan":
         """Lay a checkpoint out. ``private`` memory is filled once and for all: it gets what is fastest to run.
 
-        Raises CheckpointError if transformers, where it has to run the model, cannot.
+        GPTQ weights stay codes where torch's kernel works, whatever the dtype of the rest. Raises ConfigError for
+        "int8" or "int4" where torch or the model's runner cannot do that, CheckpointError if transformers, where it has
+        to run the model, cannot.
         """
         run_dtype = checkpoint.run_dtype(dtype)
+        codes = _codes(checkpoint, dtype)
         if checkpoint.shape is None and checkpoint.files:
             from memspec_actors.models.generic_build import check_model  # brings transformers in
 
             check_model(checkpoint, RUN_DTYPES[run_dtype], in_place=not private)
         stored = {entry.dtype for entry in checkpoint.weights().values()}
         staged = private or stored != {RUN_DTYPE_NAMES[run_dtype]}
-        layout = Layout(checkpoint, run_dtype, transposed=staged and run_dtype == "float32")
+        layout = Layout(
+            checkpoint,
+            run_dtype,
+            transposed=staged and run_dtype == "float32",
+            codes=codes,
+            packed=checkpoint.gptq is not None and int4_works(),
+        )
         layout.place_all()
-        segments = sorted(layout.segments, key=lambda segment: (segment.entry.file, segment.entry.offset))
+        first = ((segment, segment.entries[0]) for segment in layout.segments)
+        segments = [segment for segment, entry in sorted(first, key=lambda pair: (pair[1].file, pair[1].offset))]
         return cls(
             checkpoint=checkpoint,
             dtype=run_dtype,
@@ -70,7 +79,14 @@ class LoadPlan:
     @property
     def file_nbytes(self) -> int:
         """Bytes that a load reads."""
-        return sum(segment.entry.nbytes for segment in self.segments)
+        return sum(entry.nbytes for segment in self.segments for entry in segment.entries)
+
+    @property
+    def weight_format(self) -> str:
+        """What the weights are held in: the run dtype, beside codes where there are any."""
+        groups = {slot.group for slot in self.slots.values() if isinstance(slot, CodeSlot)}
+        codes = ["int8"] * (0 in groups) + ["int4"] * bool(groups - {0})
+        return " + ".join((*codes, self.dtype))
 
     @property
     def packed_nbytes(self) -> int:
@@ -79,8 +95,8 @@ class LoadPlan:
         if not self.private or shape is None or self.dtype != "float32":
             return 0
         only_looked_up = () if shape.tied else ("model.embed_tokens.weight",)
-        linear = (slot for name, slot in self.slots.items() if not slot.vector and name not in only_looked_up)
-        sizes = (slot.rows * slot.columns for slot in linear)
+        floats = (each for name, each in self.slots.items() if isinstance(each, Slot) and name not in only_looked_up)
+        sizes = (slot.rows * slot.columns for slot in floats if not slot.vector)
         return sum(size * RUN_DTYPES[self.dtype].itemsize for size in sizes if size >= MIN_PACKED_ITEMS)
 
     def bind(self, view: Tensor) -> Runner:
@@ -98,7 +114,7 @@ class LoadPlan:
 
             return TransformersRunner.bound(self.checkpoint, RUN_DTYPES[self.dtype], self._stored_tensors(view))
         weights = self._weights(view, shape)
-        return LeanRunner(shape, RUN_DTYPES[self.dtype], weights, nbytes=self.nbytes + weights.packed_nbytes)
+        return LeanRunner(shape, RUN_DTYPES[self.dtype], weights, nbytes=self.nbytes + weights.extra_nbytes)
 
     def _stored_tensors(self, view: Tensor) -> dict[str, Tensor]:
         tensors = {}
@@ -111,17 +127,16 @@ class LoadPlan:
         def get(name: str) -> Tensor:
             return self._tensor(view, f"{name}.weight", RUN_DTYPES[self.dtype])
 
-        def linear(name: str) -> Projection:
-            bias = self._tensor(view, f"{name}.bias", RUN_DTYPES[self.dtype]) if f"{name}.bias" in self.slots else None
-            projection = Projection(get(name), bias)
-            if not self.private:
-                return projection
-            packed = pack(projection)
-            give_back_freed()  # oneDNN passes through copies; kept, they would add up to another half of the model
-            return packed
+        def linear(*names: str) -> LinearMap:
+            bias = f"{names[0]}.bias"
+            added = self._tensor(view, bias, RUN_DTYPES[self.dtype]) if bias in self.slots else None
+            parts = [self._part(view, f"{name}.weight") for name in names if f"{name}.weight" in self.slots]
+            if len(parts) == 1 and isinstance(parts[0], Projection):
+                return replace(parts[0], bias=added)
+            return QuantisedProjection(tuple(parts), added)
 
-        def qkv(names: LayerNames) -> Projection | HeadNorm:
-            projection = linear(names["q_proj"])
+        def qkv(names: LayerNames) -> LinearMap | HeadNorm:
+            projection = linear(names["q_proj"], names["k_proj"], names["v_proj"])
             if not shape.qk_norm:
                 return projection
             return HeadNorm(
@@ -141,7 +156,7 @@ class LoadPlan:
                 qkv=qkv(names),
                 out=linear(names["o_proj"]),
                 post_norm=get(names["post_attention_layernorm"]),
-                gate_up=linear(names["gate_proj"]),
+                gate_up=linear(names["gate_proj"], names["up_proj"]),
                 down=linear(names["down_proj"]),
             )
             for names in map(LayerNames, range(shape.num_layers))
@@ -153,13 +168,34 @@ class LoadPlan:
             head=head,
         )
 
+    def _part(self, view: Tensor, name: str) -> Projection | Int4Map | Int8Map:
+        slot = self.slots[name]
+        if isinstance(slot, CodeSlot):
+            return CodeMemory.of(view, slot).map()
+        projection = Projection(self._tensor(view, name, RUN_DTYPES[self.dtype]))
+        if not self.private:
+            return projection
+        packed = pack(projection)
+        give_back_freed()  # oneDNN passes through copies; kept, they would add up to another half of the model
+        return packed
+
     def _tensor(self, view: Tensor, name: str, dtype: torch.dtype) -> Tensor:
         """Return a vector, or a weight as (in, out) whatever its order in memory."""
         slot = self.slots[name]
-        size = slot.rows * slot.columns * dtype.itemsize
-        flat = view[slot.offset : slot.offset + size].view(dtype)
-        if slot.vector:
-            return flat
-        if slot.transposed:
-            return flat.view(slot.columns, slot.rows)
-        return flat.view(slot.rows, slot.columns).t()
+        assert isinstance(slot, Slot), f"{name} is in codes"
+        lying = matrix(view, slot.offset, slot.rows, slot.columns, dtype, transposed=slot.transposed)
+        return lying.flatten() if slot.vector else lying.t()
+
+
+def _codes(checkpoint: Checkpoint, dtype: DtypeName) -> CodeName | None:
+    """Return what float weights are quantised to; raises ConfigError where that cannot be."""
+    if dtype not in ("int8", "int4"):
+        return None
+    if checkpoint.shape is None:
+        raise ConfigError(
+            f"{checkpoint.path}: dtype is {dtype!r}, but {checkpoint.why_generic}, which is not quantised on loading; "
+            'use "float32", "bfloat16" or "float16"'
+        )
+    if not (int8_works() and (dtype == "int8" or int4_works())):
+        raise ConfigError(f'dtype is {dtype!r}, but torch {torch.__version__} has no sound kernel; use "bfloat16"')
+    return dtype

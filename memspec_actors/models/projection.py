@@ -6,14 +6,40 @@ whatever the block's width. That costs a second copy, so only the target, whose 
 """
 
 from dataclasses import dataclass
+from typing import Protocol
 
 import torch
 from torch import Tensor
 
-__all__ = ["MIN_PACKED_ITEMS", "Projection", "pack"]
+__all__ = ["MIN_PACKED_ITEMS", "LinearMap", "Projection", "pack"]
 
 MIN_PACKED_ITEMS = 1 << 18  # below, what a oneDNN call costs by itself outweighs what it saves
 PACKED_ROWS = 16  # oneDNN arranges for a row count; this one served 2 to 200 rows best
+
+
+class LinearMap(Protocol):
+    """Map rows x to x @ weight + bias, whatever the weight is made of."""
+
+    @property
+    def extra_nbytes(self) -> int:
+        """Bytes that the map takes beside the memory it was bound to."""
+        ...
+
+    def __call__(self, rows: Tensor) -> Tensor:
+        """Map (T, in) to (T, out)."""
+        ...
+
+    def add_to(self, hidden: Tensor, rows: Tensor) -> None:
+        """Add the map of ``rows`` to ``hidden`` (T, out) in place."""
+        ...
+
+    def scaled_row(self, row: Tensor, scale: float, out: Tensor) -> None:
+        """Write scale * row @ weight + bias to ``out``; all (1, n)."""
+        ...
+
+    def add_row_to(self, hidden: Tensor, row: Tensor) -> None:
+        """Add the map of one row to ``hidden``, both (1, n)."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +49,11 @@ class Projection:
     weight: Tensor
     bias: Tensor | None = None
     packed: Tensor | None = None
+
+    @property
+    def extra_nbytes(self) -> int:
+        """Bytes of the copy that blocks of rows run on."""
+        return 0 if self.packed is None else self.packed.numel() * self.packed.element_size()
 
     def __call__(self, rows: Tensor) -> Tensor:
         """Map (T, in) to (T, out)."""

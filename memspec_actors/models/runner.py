@@ -6,7 +6,8 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from memspec_actors.models.checkpoint import Checkpoint, DtypeName
+from memspec_actors.models.checkpoint import Checkpoint
+from memspec_actors.models.dtypes import DtypeName
 
 __all__ = ["Cache", "Runner", "open_runner"]
 

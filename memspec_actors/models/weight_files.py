@@ -10,7 +10,12 @@ from memspec_actors.models.model_json import read_json
 
 __all__ = ["read_tensors"]
 
-INDEX = "model.safetensors.index.json"
+NAMES = (
+    "model.safetensors",
+    "model.safetensors.index.json",
+    "gptq_model-*.safetensors.index.json",  # as AutoGPTQ writes them
+    "gptq_model-*.safetensors",
+)
 OTHER_FORMATS = (("*.bin*", "pickled weights, which could run code"), ("*.gguf", "weights in GGUF's format"))
 
 
@@ -20,14 +25,14 @@ class _Index(msgspec.Struct):
 
 def read_tensors(directory: Path) -> tuple[dict[str, TensorEntry], dict[Path, FileStamp]]:
     """Return every tensor by name, and the stamp of every file; raises CheckpointError naming the file at fault."""
-    index_path = directory / INDEX
-    if (directory / "model.safetensors").exists() or not index_path.exists():
-        path = directory / "model.safetensors"
-        if not path.exists():
-            _refuse_other_formats(directory)
-        entries, stamp = read_header(path)
-        return entries, {path: stamp}
-    return _read_shards(index_path)
+    found = next((path for name in NAMES for path in sorted(directory.glob(name))), None)
+    if found is None:
+        _refuse_other_formats(directory)
+    path = found or directory / NAMES[0]
+    if path.suffix == ".json":
+        return _read_shards(path)
+    entries, stamp = read_header(path)
+    return entries, {path: stamp}
 
 
 def _read_shards(index_path: Path) -> tuple[dict[str, TensorEntry], dict[Path, FileStamp]]:

@@ -28,7 +28,6 @@ SLIDING, FULL = "sliding_attention", "full_attention"
         ({"architectures": []}, "unknown"),
         ({"model_type": "mistral"}, "mistral"),
         ({"hidden_act": "gelu"}, "gelu"),
-        ({"quantization_config": {"bits": 4}}, "quantised"),
         ({"rope_scaling": {"rope_type": "longrope", "factor": 2.0}}, "longrope"),
         ({"rope_scaling": {"rope_type": "su"}}, "su"),
         ({"rope_scaling": {"rope_type": "yarn", "factor": None}}, "yarn.*factor None"),

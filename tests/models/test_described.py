@@ -82,18 +82,18 @@ def test_a_gptq_checkpoint_has_the_published_layout(make_checkpoint: Callable[..
 
 
 def test_one_group_over_all_inputs(make_checkpoint: Callable[..., Path], tmp_path: Path) -> None:
-    quantization = {"quant_method": "gptq", "bits": 8, "group_size": -1}
+    quantization = {"quant_method": "gptq", "bits": 4, "group_size": -1}
     directory = config_alone(make_checkpoint("llama"), tmp_path, quantization_config=quantization)
     entries = Checkpoint.describe(directory).tensors
     assert entries["model.layers.0.self_attn.k_proj.scales"].shape == (1, 24)
-    assert entries["model.layers.0.self_attn.k_proj.qweight"].shape == (12, 24)
+    assert entries["model.layers.0.self_attn.k_proj.qweight"].shape == (6, 24)
 
 
 @pytest.mark.parametrize(
     ("changes", "names"),
     [
         ({"quantization_config": {"quant_method": "awq", "bits": 4, "group_size": 128}}, "awq"),
-        ({"quantization_config": {"bits": 4}}, "quant_method"),
+        ({"quantization_config": {"bits": 4}}, "group_size"),
         ({"torch_dtype": "float8", "dtype": "float8"}, "'float8'"),
         ({"architectures": ["Unheard"], "model_type": "unheard"}, "unheard"),
     ],

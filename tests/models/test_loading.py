@@ -16,9 +16,10 @@ from memspec_actors.errors import LoadError
 from memspec_actors.models.checkpoint import Checkpoint
 from memspec_actors.models.loading import LoadReport, Throttle, load_into
 from memspec_actors.models.plan import LoadPlan
+from memspec_actors.models.segments import Slot
 from tests.models.conftest import CONFIGS, save_random
 
-DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
+DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 
 
 def filled(plan: LoadPlan, **options: object) -> tuple[Tensor, LoadReport]:
@@ -44,6 +45,7 @@ def check_memory(plan: LoadPlan, memory: Tensor, directory: Path) -> None:
         stored.update(load_file(file))
     dtype = DTYPES[plan.dtype]
     for name, slot in plan.slots.items():
+        assert isinstance(slot, Slot)
         expected = fused(stored, name).to(dtype)
         flat = memory[slot.offset : slot.offset + expected.nbytes].view(dtype)
         got = flat.view(slot.columns, slot.rows).t() if slot.transposed else flat.view(expected.shape)

@@ -10,6 +10,7 @@ import torch
 from memspec_actors.models.arena import WeightArena
 from memspec_actors.models.checkpoint import Checkpoint
 from memspec_actors.models.plan import LoadPlan
+from memspec_actors.models.segments import FloatSegment
 from tests.models.conftest import CONFIGS
 
 
@@ -32,8 +33,8 @@ def test_slots_are_aligned_and_do_not_overlap(
 def test_the_same_dtype_is_a_plain_read_in_file_order(make_checkpoint: Callable[..., Path]) -> None:
     """Else a load would pay for conversions or seeks that it does not need."""
     plan = LoadPlan.of(Checkpoint.open(make_checkpoint("llama")), "float32")
-    assert all(segment.direct for segment in plan.segments)
-    offsets = [segment.entry.offset for segment in plan.segments]
+    assert all(isinstance(segment, FloatSegment) and segment.direct for segment in plan.segments)
+    offsets = [segment.entries[0].offset for segment in plan.segments]
     assert offsets == sorted(offsets)
 
 
@@ -41,7 +42,7 @@ def test_a_tied_head_is_stored_once(make_checkpoint: Callable[..., Path]) -> Non
     """Else every small draft would take up to twice its size."""
     plan = LoadPlan.of(Checkpoint.open(make_checkpoint("llama-tied")), "float32")
     assert "lm_head.weight" not in plan.slots
-    assert sum(segment.entry.shape == (97, 48) for segment in plan.segments) == 1
+    assert sum(segment.entries[0].shape == (97, 48) for segment in plan.segments) == 1
 
 
 @pytest.mark.parametrize(
