@@ -247,6 +247,7 @@ class MemSpec:
             target=self._loadout.target,
             request=request,
             num_ids=self._loadout.num_ids,
+            gap_ids=self._loadout.gap_ids,
             accept=acceptance_rule(request.accept, greedy=request.sampling.greedy),
             stop_rule=stop_rule(request.stop_rule),
             state=self._commit_state(request),

@@ -1,5 +1,6 @@
 """Open and check all that an engine's configuration names: target, tokenizer, drafts. Blocking; loads no draft."""
 
+import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +16,8 @@ from memspec_actors.models.vocabulary import check_compatible
 from memspec_actors.zoo import path as zoo_path
 
 __all__ = ["Loadout", "check_device", "model_directory"]
+
+_LOGGER = logging.getLogger(__name__)
 
 
 def model_directory(model: str) -> Path:
@@ -39,13 +42,15 @@ def check_device(device: str) -> None:
 class Loadout:
     """Hold the models of an engine: the target loaded, each draft as a plan of how to load it.
 
-    ``num_ids`` is the number of ids that the target may emit; ``num_common[draft]`` how many of them a draft shares.
+    ``num_ids`` is the number of ids that the target may emit, but for ``gap_ids``; ``num_common[draft]`` how many of
+    them a draft shares.
     """
 
     checkpoint: Checkpoint
     target: Runner
     tokenizer: Tokenizer
     num_ids: int
+    gap_ids: tuple[int, ...]
     plans: Mapping[str, LoadPlan]
     num_common: Mapping[str, int]
     capacity: int
@@ -70,16 +75,28 @@ class Loadout:
                 plans[draft.name] = LoadPlan.of(draft_checkpoint, draft.dtype or config.target.dtype)
             except UsageError as error:
                 raise type(error)(f"draft {draft.name!r}: {error}") from error
+            _note_context(draft.name, draft_checkpoint, checkpoint)
             num_common[draft.name] = common.num_common
         return cls(
             checkpoint=checkpoint,
             target=open_runner(checkpoint, dtype=config.target.dtype),
             tokenizer=tokenizer,
             num_ids=min(tokenizer.num_ids, checkpoint.vocab_size),
+            gap_ids=tokenizer.gap_ids,
             plans=plans,
             num_common=num_common,
             capacity=config.memory.capacity,
             budget_bytes=_budget(config, plans),
+        )
+
+
+def _note_context(draft: str, checkpoint: Checkpoint, target: Checkpoint) -> None:
+    if checkpoint.max_positions < target.max_positions:
+        _LOGGER.warning(
+            "draft %r has a context of %d tokens, the target one of %d: beyond its own it does not draft",
+            draft,
+            checkpoint.max_positions,
+            target.max_positions,
         )
 
 

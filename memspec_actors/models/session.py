@@ -62,9 +62,10 @@ class StepOutcome:
 class DecodeSession:
     """Decode one request with whichever draft it is handed at each step.
 
-    ``num_ids`` is the number of real token ids of the target: ids beyond are padding and are never emitted. A draft's
-    cache belongs to (request, draft, load generation); it is made on first use and catches up by the missing tokens.
-    With ``watches_catch_up`` a step tells what the drafts that caught up since the last one would have said.
+    ``num_ids`` is the number of real token ids of the target: ids beyond are padding and are never emitted, nor are
+    ``gap_ids`` among them, which no token has. A draft's cache belongs to (request, draft, load generation); it is made
+    on first use and catches up by the missing tokens. With ``watches_catch_up`` a step tells what the drafts that
+    caught up since the last one would have said.
     """
 
     target: Runner
@@ -73,6 +74,7 @@ class DecodeSession:
     accept: AcceptanceRule
     stop_rule: StopRule
     state: CommitState
+    gap_ids: tuple[int, ...] = ()
     watches_catch_up: bool = False
     tokens: list[int] = field(init=False)
     logprobs: list[TokenLogprob] = field(init=False, default_factory=list)  # one per token, if they were asked for
@@ -88,9 +90,10 @@ class DecodeSession:
         self.tokens = list(self.request.prompt_ids)
         self._noise = PositionNoise(self.request.seed)
         sampling = self.request.sampling
-        if LogitAdjustment.asked_for(sampling):
-            end_ids = self.state.end_ids
-            self._adjustment = LogitAdjustment(sampling, self.request.prompt_ids, end_ids, self.num_ids)
+        if self.gap_ids or LogitAdjustment.asked_for(sampling):
+            self._adjustment = LogitAdjustment(
+                sampling, self.request.prompt_ids, self.state.end_ids, self.num_ids, self.gap_ids
+            )
         self._target_cache = self.target.new_cache(len(self.tokens) + self.request.max_new_tokens)
 
     @property

@@ -11,6 +11,7 @@ import tokenizers
 
 from memspec_actors.errors import CheckpointError, InvalidRequest
 from memspec_actors.models.chat_template import render_chat
+from memspec_actors.models.tokenizer_json import tokenizer_json
 
 __all__ = ["Tokenizer"]
 
@@ -31,19 +32,18 @@ class Tokenizer:
 
     @classmethod
     def open(cls, path: str | Path) -> "Tokenizer":
-        """Read a model directory's tokenizer.json, tokenizer_config.json and chat_template.jinja.
+        """Read a model directory's tokenizer.json (or older files), tokenizer_config.json and chat_template.jinja.
 
         Raises CheckpointError naming the file that is missing or damaged.
         """
         directory = Path(path)
-        file = directory / "tokenizer.json"
+        raw = tokenizer_json(directory)
         try:
-            backend = tokenizers.Tokenizer.from_buffer(file.read_bytes())
-        except OSError as error:
-            raise CheckpointError(f"{file}: cannot be read ({error.strerror}); add the model's tokenizer") from error
+            backend = tokenizers.Tokenizer.from_buffer(raw)
         except Exception as error:  # the package raises no narrower one for a damaged file
-            raise CheckpointError(f"{file}: is not a tokenizer file ({error})") from error
-        config = _read_config(directory / "tokenizer_config.json")
+            raise CheckpointError(f"{directory / 'tokenizer.json'}: is not a tokenizer file ({error})") from error
+        special = _read_config(directory / "special_tokens_map.json")  # where versions before 4.40 kept them
+        config = {**special, **_read_config(directory / "tokenizer_config.json")}
         return cls(backend, config, _chat_template(directory, config))
 
     @property
@@ -57,6 +57,11 @@ class Tokenizer:
     def num_ids(self) -> int:
         """Number of real ids: the highest plus one."""
         return max(self.vocab.values(), default=-1) + 1
+
+    @cached_property
+    def gap_ids(self) -> tuple[int, ...]:
+        """Ids below ``num_ids`` that no token has."""
+        return tuple(sorted(set(range(self.num_ids)).difference(self.vocab.values())))
 
     @cached_property
     def byte_ids(self) -> frozenset[int]:

@@ -7,6 +7,7 @@ import msgspec
 
 from memspec_actors.errors import CheckpointError, IncompatibleDraft
 from memspec_actors.models.checkpoint import Checkpoint
+from memspec_actors.models.tokenizer_json import tokenizer_json
 
 __all__ = ["CommonVocabulary", "TokenizerFile", "check_compatible"]
 
@@ -52,9 +53,7 @@ class TokenizerFile(msgspec.Struct, frozen=True):
         """Read ``directory``/tokenizer.json; raises CheckpointError naming the file if that is impossible."""
         path = Path(directory) / "tokenizer.json"
         try:
-            raw = msgspec.json.decode(path.read_bytes(), type=_RawTokenizer)
-        except OSError as error:
-            raise CheckpointError(f"{path}: cannot be read ({error.strerror}); add the model's tokenizer") from error
+            raw = msgspec.json.decode(tokenizer_json(Path(directory)), type=_RawTokenizer)
         except (msgspec.MsgspecError, UnicodeDecodeError) as error:
             raise CheckpointError(f"{path}: is not a tokenizer file ({error})") from error
         vocab = raw.model.vocab

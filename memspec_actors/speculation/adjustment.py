@@ -11,7 +11,7 @@ __all__ = ["LogitAdjustment"]
 
 
 class LogitAdjustment:
-    """Adjust the logits of one request, of draft and target alike.
+    """Adjust the logits of one request, of draft and target alike; ``gap_ids`` can never be drawn.
 
     Applied in this order: ``logit_bias``; end ids masked before ``min_tokens``; ``repetition_penalty`` r on tokens of
     prompt and text (a positive logit divided by r, a negative one multiplied); then ``frequency_penalty`` times the
@@ -22,12 +22,20 @@ class LogitAdjustment:
     Sources: OpenAI's API reference; Keskar et al. 2019, section 4.1, in the form of transformers and vLLM.
     """
 
-    def __init__(self, params: SamplingParams, prompt_ids: Sequence[int], end_ids: Iterable[int], num_ids: int) -> None:
+    def __init__(
+        self,
+        params: SamplingParams,
+        prompt_ids: Sequence[int],
+        end_ids: Iterable[int],
+        num_ids: int,
+        gap_ids: Iterable[int] = (),
+    ) -> None:
         self._params = params
         self._end_ids = torch.tensor(sorted(each for each in end_ids if each < num_ids), dtype=torch.long)
         self._bias = torch.zeros(num_ids)
         for token_id, bias in params.logit_bias.items():
             self._bias[token_id] = bias
+        self._bias[torch.tensor([each for each in gap_ids if each < num_ids], dtype=torch.long)] = -torch.inf
         self._in_prompt = torch.zeros(num_ids, dtype=torch.bool)
         self._in_prompt[torch.tensor(prompt_ids, dtype=torch.long)] = True
         self._counts = torch.zeros(num_ids)  # of the committed text

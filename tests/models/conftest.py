@@ -181,7 +181,24 @@ def byte_fallback() -> Tokenizer:
     return tokenizer
 
 
-TOKENIZERS: dict[str, Callable[[], Tokenizer]] = {"byte-level": byte_level, "byte-fallback": byte_fallback}
+def metaspace() -> Tokenizer:
+    """Return a sentencepiece kind of tokenizer: scored pieces, a mark before every word, no tokens for bytes."""
+    tokenizer = Tokenizer(models.Unigram())
+    tokenizer.normalizer = normalizers.NFKC()
+    tokenizer.pre_tokenizer = pre_tokenizers.Metaspace()
+    tokenizer.decoder = decoders.Metaspace()
+    trainer = trainers.UnigramTrainer(
+        vocab_size=120, special_tokens=["<unk>", "<s>", "</s>"], unk_token="<unk>", show_progress=False
+    )
+    tokenizer.train_from_iterator(TEXT, trainer)
+    return tokenizer
+
+
+TOKENIZERS: dict[str, Callable[[], Tokenizer]] = {
+    "byte-level": byte_level,
+    "byte-fallback": byte_fallback,
+    "metaspace": metaspace,
+}
 
 
 @pytest.fixture(scope="session", params=list(TOKENIZERS))

@@ -77,6 +77,7 @@ def test_plain_text_is_not_held_back(tokenizer: Tokenizer) -> None:
         assert shown == tokenizer.decode(ids[: position + 1])
 
 
+@pytest.mark.parametrize("tokenizer_directory", ["byte-level", "byte-fallback"], indirect=True)
 def test_a_character_comes_whole_with_its_last_byte(tokenizer: Tokenizer) -> None:
     """Else half an emoji would reach the screen."""
     ids = tokenizer.encode("🜚a", add_special_tokens=False)

@@ -39,6 +39,7 @@ def decode(
     num: int = 40,
     seed: int = 1,
     outcomes: list[StepOutcome] | None = None,
+    gap_ids: tuple[int, ...] = (),
 ) -> DecodeSession:
     """Decode with toy drafts of these error rates in turn; no rate, no draft. ``outcomes`` gathers the iterations'."""
     target = ToyRunner(seed=seed)
@@ -50,6 +51,7 @@ def decode(
         target=target,
         request=request,
         num_ids=target.vocab_size,
+        gap_ids=gap_ids,
         accept=acceptance_rule("auto", greedy=sampling.greedy),
         stop_rule=stop_rule(request.stop_rule),
         state=CommitState(
@@ -138,3 +140,14 @@ def test_stop_strings_wait_for_the_minimum_length() -> None:
 def test_a_minimum_beyond_the_maximum_is_refused() -> None:
     with pytest.raises(InvalidRequest, match="min_tokens is 50 and max_new_tokens is 40"):
         decode(SamplingParams(min_tokens=50), [])
+
+
+@pytest.mark.parametrize("temperature", [0.0, 1.5])
+@pytest.mark.parametrize("rates", [[], [0.0], [0.6]])
+def test_ids_that_no_token_has_are_never_emitted(temperature: float, rates: list[float]) -> None:
+    """Else a text would have tokens that are nothing, and that no tokenizer gives back."""
+    sampling = SamplingParams(temperature=temperature, seed=3)
+    gaps = tuple(sorted(set(decode(sampling, []).generated)))[:6]
+    session = decode(sampling, rates, gap_ids=gaps)
+    assert not set(session.generated) & set(gaps)
+    assert session.generated == decode(sampling, [], gap_ids=gaps).generated

@@ -11,10 +11,20 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tokenizers import Tokenizer as Backend
 from tokenizers.processors import TemplateProcessing
-from transformers import AutoTokenizer, PreTrainedTokenizerFast
+from transformers import (
+    AutoTokenizer,
+    GemmaTokenizer,
+    GPT2Tokenizer,
+    GPTNeoXTokenizer,
+    LlamaTokenizer,
+    PreTrainedTokenizerFast,
+    Qwen2Tokenizer,
+)
 
 from memspec_actors.errors import CheckpointError, InvalidRequest
 from memspec_actors.models.tokenizer import Tokenizer
+from memspec_actors.models.vocabulary import TokenizerFile
+from tests.models.conftest import byte_fallback, byte_level
 
 Edited = Callable[..., Path]
 
@@ -72,6 +82,80 @@ def test_begin_and_end_tokens_equal_transformers(edited: Edited, single: str, fl
     for special in (True, False):
         expected = theirs.encode("Prove it.", add_special_tokens=special)
         assert ours.encode("Prove it.", add_special_tokens=special) == expected
+
+
+FAMILIES: dict[str, Callable[[], Any]] = {
+    "llama": lambda: LlamaTokenizer(**pieces(byte_fallback())),
+    "llama with an end": lambda: LlamaTokenizer(**pieces(byte_fallback()), add_eos_token=True),
+    "gemma": lambda: GemmaTokenizer(**pieces(byte_fallback())),
+    "qwen2": lambda: Qwen2Tokenizer(**pieces(byte_level())),
+    "gpt2": lambda: GPT2Tokenizer(**pieces(byte_level())),
+    "gpt2 with a begin": lambda: GPT2Tokenizer(**pieces(byte_level()), add_bos_token=True),
+    "neox": lambda: GPTNeoXTokenizer(**pieces(byte_level())),
+}
+SAMPLES = ["Prove that 12 is even.", " two  spaces\n\n", "café 日本 😀", "<s>hi</s><|endoftext|>", ""]
+
+
+def pieces(backend: Backend) -> dict[str, Any]:
+    """Return a tokenizer's vocabulary and merges, as older files and the families' own classes have them."""
+    model = json.loads(backend.to_str())["model"]
+    merges = [tuple(merge.split(" ")) if isinstance(merge, str) else tuple(merge) for merge in model["merges"]]
+    return {"vocab": model["vocab"], "merges": merges}
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_the_tokenizers_of_every_family_are_read_as_transformers_reads_them(family: str, tmp_path: Path) -> None:
+    """Else what a family's own class adds beside tokenizer.json would be lost."""
+    FAMILIES[family]().save_pretrained(tmp_path)
+    theirs, ours = AutoTokenizer.from_pretrained(tmp_path), Tokenizer.open(tmp_path)
+    for text in SAMPLES:
+        ids = ours.encode(text)
+        assert ids == theirs.encode(text)
+        assert ours.decode(ids) == theirs.decode(ids, skip_special_tokens=True)
+    assert (ours.bos_id, ours.eos_id) == (theirs.bos_token_id, theirs.eos_token_id)
+
+
+@pytest.fixture
+def older(tmp_path: Path) -> Path:
+    """Write a tokenizer as OPT has it: no tokenizer.json, special tokens in a file of their own."""
+    parts = pieces(byte_level())
+    (tmp_path / "vocab.json").write_text(json.dumps(parts["vocab"]))
+    (tmp_path / "merges.txt").write_text("#version: 0.2\n" + "\n".join(map(" ".join, parts["merges"])))
+    settings = {"tokenizer_class": "GPT2Tokenizer", "add_bos_token": True, "unk_token": "</s>"}
+    (tmp_path / "tokenizer_config.json").write_text(json.dumps(settings))
+    (tmp_path / "special_tokens_map.json").write_text(json.dumps({"bos_token": "</s>", "eos_token": "</s>"}))
+    return tmp_path
+
+
+def test_older_files_are_read_as_transformers_reads_them(older: Path) -> None:
+    """Else OPT and other old checkpoints would be refused, or their texts would lack the token that they begin with."""
+    theirs, ours = AutoTokenizer.from_pretrained(older), Tokenizer.open(older)
+    assert ours.encode("Prove it.")[0] == ours.bos_id == 2
+    for text in SAMPLES:
+        assert ours.encode(text) == theirs.encode(text)
+    assert TokenizerFile.open(older).num_ids == ours.num_ids == len(theirs)
+
+
+def test_a_sentencepiece_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
+    """Else the user would get a traceback of a package that may not be installed."""
+    (tmp_path / "tokenizer.model").write_bytes(b"\x0a\x0e")
+    (tmp_path / "tokenizer_config.json").write_text('{"tokenizer_class": "LlamaTokenizer"}')
+    with pytest.raises(CheckpointError, match=r"tokenizer\.model: .*save_pretrained") as caught:
+        Tokenizer.open(tmp_path)
+    assert "\n" not in str(caught.value)
+
+
+def test_ids_that_no_token_has_are_known(edited: Edited) -> None:
+    """Else they could be emitted."""
+    directory = edited()
+    assert Tokenizer.open(directory).gap_ids == ()
+    fields = json.loads((directory / "tokenizer.json").read_text())
+    last = max(token["id"] for token in fields["added_tokens"])
+    fields["added_tokens"][-1]["id"] = last + 3
+    (directory / "tokenizer.json").write_text(json.dumps(fields))
+    ours = Tokenizer.open(directory)
+    assert not set(ours.gap_ids) & set(ours.vocab.values())
+    assert sorted({*ours.gap_ids, *ours.vocab.values()}) == list(range(ours.num_ids))
 
 
 def test_special_tokens_of_older_files_are_read(edited: Edited) -> None:
