@@ -29,10 +29,10 @@ METHODS = {
     "verify-only": Rules("fixed:5", "bayes"),
     "adasd": Rules("entropy", "bayes"),
     "adasd+assistedgen": Rules("confidence", "bayes"),
-    # With the stop rule that weighs what a token promises against what it costs; the last tolerates less.
+    # With the stop rule that weighs what a token promises against what it costs; the last tolerates far less.
     "gain-only": Rules("gain", "rejection"),
     "adasd+gain": Rules("gain", "bayes"),
-    "calibrated": Rules("gain", "calibrated"),
+    "typical": Rules("gain", "typical"),
 }
 
 

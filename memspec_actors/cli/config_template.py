@@ -49,9 +49,9 @@ prediction = "overlapped"   # "overlapped" with decoding, or "inline": decoding 
 [speculation]
 stop = "fixed:5"            # when to stop drafting: "fixed:K", "entropy", "confidence", "heuristic", "adaedl", "gain"
 accept = "auto"             # "auto", "exact", "match" or "rejection"; "auto" is exact when greedy, else match;
-                            # lossy: "bayes", "calibrated", "fsd:THRESHOLD", "bild:THRESHOLD"
+                            # lossy: "bayes", "typical", "fsd:THRESHOLD", "bild:THRESHOLD"
 # method = "adasd"          # both at once: "vanilla", "assistedgen", "gen-only", "verify-only", "adasd",
-                            # "adasd+assistedgen", "gain-only", "adasd+gain", "calibrated"; or
+                            # "adasd+assistedgen", "gain-only", "adasd+gain", "typical"; or
                             # "target", "draft:NAME": that model alone
 thresholds = "auto"         # rules that learn: "sync" waits for them, "async" never, "auto" where the text depends
 share_thresholds = false    # what they learn belongs to one text, or to all

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, runtime_checkable
 
 import torch
 from torch import Tensor
@@ -63,6 +63,7 @@ class Verdict(NamedTuple):
     departures: tuple[int, ...] = ()
 
 
+@runtime_checkable
 class AcceptanceRule(Protocol):
     """Decide about proposals of one request; a rule may hold state of that request."""
 

@@ -96,12 +96,12 @@ _ESTIMATORS: dict[str, type[ThresholdEstimator]] = {
 }
 
 
-_LEARNING = ("bayes", "calibrated")  # acceptance rules
+_LEARNS = "bayes"  # the acceptance rule that does
 
 
 def adapts(stop_rule: str, accept: str) -> bool:
     """Tell whether either rule learns from what was verified."""
-    return stop_rule in _ESTIMATORS or accept in _LEARNING
+    return stop_rule in _ESTIMATORS or accept == _LEARNS
 
 
 class Adaptation:
@@ -110,17 +110,15 @@ class Adaptation:
     def __init__(self, stop_rule: str, accept: str) -> None:
         estimator = _ESTIMATORS.get(stop_rule)
         self.stop = estimator() if estimator else None
-        self.odds = OddsEstimator() if accept in _LEARNING else None
-        self._departures_count = accept == "bayes"
+        self.odds = OddsEstimator() if accept == _LEARNS else None
 
     def observe(self, report: IterationReport) -> None:
         """Learn from one iteration; one without a draft teaches nothing."""
         if self.stop is not None:
             self.stop.observe(report)
         if self.odds is not None:
-            refused = {report.accepted, *(() if self._departures_count else report.departures)}
             for i, distance in enumerate(report.distances):
-                self.odds.add(distance, accepted=i not in refused)
+                self.odds.add(distance, accepted=i < report.accepted)
 
     def thresholds(self, request_id: str, iteration: int) -> ThresholdsPublished:
         """Return what holds after ``iteration`` (-1: before the first)."""

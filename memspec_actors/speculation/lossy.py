@@ -1,12 +1,11 @@
 """Acceptance rules that let some of the draft's tokens stand where the target would have chosen another one.
 
-All three accept a token that is the target's own choice, and differ in which others they tolerate. A tolerated token is
-part of the target's context from then on.
+All of them accept a token that is the target's own choice, and differ in which others they tolerate. A tolerated token
+is part of the target's context from then on.
 """
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import torch
@@ -15,11 +14,11 @@ from torch import Tensor
 from memspec_actors.protocols.messages import Odds
 from memspec_actors.protocols.requests import SamplingParams
 from memspec_actors.speculation.accept import Proposal, Verdict, argmax_of
-from memspec_actors.speculation.divergence import js_distances
+from memspec_actors.speculation.divergence import entropy, js_distances
 from memspec_actors.speculation.odds import is_between
 from memspec_actors.speculation.sampling import PositionNoise, Stream, choose, probabilities
 
-__all__ = ["Bayes", "CrossEntropyThreshold", "DivergenceThreshold", "Judged", "Relaxed"]
+__all__ = ["Bayes", "CrossEntropyThreshold", "DivergenceThreshold", "Judged", "Relaxed", "Typical"]
 
 
 @dataclass(slots=True)
@@ -83,8 +82,8 @@ class Relaxed(ABC):
         self.name = name
 
     @abstractmethod
-    def tolerates(self, judged: Judged, i: int, departures: Sequence[int]) -> bool:
-        """Decide whether token i, which is not the target's choice, may stand; those at ``departures`` did."""
+    def tolerates(self, judged: Judged, i: int) -> bool:
+        """Decide whether token i, which is not the target's choice, may stand."""
 
     def distances(self, judged: Judged, num_judged: int) -> tuple[float, ...]:
         """Return the distances of the first ``num_judged`` tokens if this rule learns from them."""
@@ -99,7 +98,7 @@ class Relaxed(ABC):
             own = judged.own(i)
             if own == proposed:
                 continue
-            if not self.tolerates(judged, i, departures):
+            if not self.tolerates(judged, i):
                 return Verdict(i, own, self.distances(judged, i + 1), tuple(departures))
             departures.append(i)
         num_drafted = len(proposal.ids)
@@ -110,22 +109,18 @@ class Bayes(Relaxed):
     """Tolerate a token by the probability of acceptance at its distance: AdaSD's verification step.
 
     Greedy: from 1/2 on. Sampling: with that probability. While the probability is undefined nothing is tolerated.
-    ``odds`` are those of all earlier iterations; the tokens accepted before in this one are counted in. Under the name
-    ``bayes`` a tolerated token counts as accepted from then on, as in the paper, which makes the next one at its
-    distance more tolerable. Under ``calibrated`` it counts as rejected, so that the probability stays that of a match.
-    Source: AdaSD, section 4.4 and algorithm 1.
+    ``odds`` are those of all earlier iterations; the tokens accepted before in this one are counted in, tolerated ones
+    too. Source: AdaSD, section 4.4 and algorithm 1.
     """
 
     def __init__(self, name: str) -> None:
         super().__init__(name)
         self.odds: Odds | None = None
 
-    def tolerates(self, judged: Judged, i: int, departures: Sequence[int]) -> bool:
+    def tolerates(self, judged: Judged, i: int) -> bool:
         if self.odds is None:
             return False
         *before, distance = judged.first_distances(i + 1)
-        if self.name == "calibrated":
-            before = [each for j, each in enumerate(before) if j not in departures]
         probability = self.odds.probability(distance, list(filter(is_between, before)))
         if probability is None:
             return False
@@ -145,7 +140,7 @@ class DivergenceThreshold(Relaxed):
         super().__init__(name)
         self._threshold = threshold
 
-    def tolerates(self, judged: Judged, i: int, departures: Sequence[int]) -> bool:
+    def tolerates(self, judged: Judged, i: int) -> bool:
         (distance,) = judged.distances(i, i + 1)
         return distance * distance <= self._threshold
 
@@ -162,5 +157,20 @@ class CrossEntropyThreshold(Relaxed):
         super().__init__(name)
         self._floor = math.exp(-threshold)
 
-    def tolerates(self, judged: Judged, i: int, departures: Sequence[int]) -> bool:
+    def tolerates(self, judged: Judged, i: int) -> bool:
         return float(judged.target_probs(i, i + 1)[0, judged.proposal.ids[i]]) >= self._floor
+
+
+class Typical(Relaxed):
+    """Tolerate a token x that surprises the target no more than its own choices do on average: -log p(x) <= H(p).
+
+    There is nothing to set and nothing to learn. Where the target is sure, nothing is tolerated. Source: the typical
+    set of Meister et al. 2023, "Locally typical sampling"; with a factor of 1 the threshold exp(-H) of Cai et al. 2024,
+    "Medusa", section 2.3.1.
+    """
+
+    needs_draft_probs = False
+
+    def tolerates(self, judged: Judged, i: int) -> bool:
+        (probs,) = judged.target_probs(i, i + 1)
+        return float(probs[judged.proposal.ids[i]]) >= math.exp(-entropy(probs))

@@ -8,9 +8,10 @@ import math
 import operator
 from collections.abc import Callable
 from difflib import get_close_matches
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from memspec_actors.errors import ConfigError
+from memspec_actors.speculation.own_rules import own_rule
 
 if TYPE_CHECKING:
     from memspec_actors.speculation.accept import Draw  # names of stop rules are checked where torch is not loaded yet
@@ -35,9 +36,11 @@ CONFIDENCE_FIRST = 0.4  # AssistedGen's threshold before anything is verified
 HEURISTIC_FIRST = 5.0
 ADAEDL_FIRST, ADAEDL_GAMMA = 0.0, 0.2
 NUM_CONFIDENCE_BINS, BINS_PER_BIT = 24, 2
+ADAPTIVE = ("entropy", "confidence", "heuristic", "adaedl", "gain")
 GAIN_FIRST = 0.5  # before anything is measured: draft while the token is more likely to count than not
 
 
+@runtime_checkable
 class StopRule(Protocol):
     """Say after each drafted token whether to draft another; a rule may hold state of its request."""
 
@@ -155,8 +158,8 @@ def stop_rule(spec: str) -> StopRule:
     ``entropy``: AdaSD, until the entropy of the draft's distribution exceeds the mean entropy of rejected tokens.
     ``confidence``: AssistedGen, until a token's probability falls below a threshold that is fitted to what was
     accepted. ``heuristic``: two tokens more after a draft that was accepted whole, else one less. ``adaedl``: until a
-    lower bound of the acceptance probability, 1 - sqrt(gamma H), falls below a threshold. ``gain``: see `Gain`. Raises
-    ConfigError for anything else.
+    lower bound of the acceptance probability, 1 - sqrt(gamma H), falls below a threshold. ``gain``: see `Gain`.
+    ``module:Class``: a rule of the user's own. Raises ConfigError for anything else.
     """
     kind, _, argument = spec.partition(":")
     if kind == "fixed" and argument.isascii() and argument.isdigit() and len(argument) <= MAX_DIGITS:
@@ -172,8 +175,13 @@ def stop_rule(spec: str) -> StopRule:
             return Length()
         case "gain":
             return Gain()
-    known = "fixed:K with a whole number K >= 0, as in 'fixed:5', entropy, confidence, heuristic, adaedl, gain"
-    near = get_close_matches(kind, ["fixed:5", "entropy", "confidence", "heuristic", "adaedl", "gain"], n=1)
+    if kind != "fixed" and (made := own_rule("stop", spec)) is not None:
+        rule = made()
+        if not isinstance(rule, StopRule):
+            raise ConfigError(f"stop is {spec!r}, but that is no stop rule: see {__name__}.StopRule")
+        return rule
+    known = f"fixed:K with a whole number K >= 0, as in 'fixed:5', {', '.join(ADAPTIVE)}, module:Class"
+    near = get_close_matches(kind, ["fixed:5", *ADAPTIVE], n=1)
     raise ConfigError(f"stop is {spec!r}; known rules: {known}" + (f"; did you mean {near[0]!r}?" if near else ""))
 
 

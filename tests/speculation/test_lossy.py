@@ -3,6 +3,7 @@
 import math
 
 import pytest
+import scipy.stats
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -24,10 +25,10 @@ def rows(num: int, seed: int, width: int = WIDTH) -> torch.Tensor:
 
 
 @settings(max_examples=80, deadline=None)
-@given(st.integers(0, 5000), st.sampled_from([0.0, 1.0]), st.floats(0.0, 1.0), st.sampled_from(["fsd", "bild"]))
-def test_threshold_rules_tolerate_what_their_distance_allows(
-    seed: int, temperature: float, threshold: float, kind: str
-) -> None:
+@given(
+    st.integers(0, 5000), st.sampled_from([0.0, 1.0]), st.floats(0.0, 1.0), st.sampled_from(["fsd", "bild", "typical"])
+)
+def test_rules_tolerate_what_their_measure_allows(seed: int, temperature: float, threshold: float, kind: str) -> None:
     """The draft knows fewer ids than the target: distances are taken over those that both know."""
     params, noise, k = SamplingParams(temperature=temperature), PositionNoise(seed), 4
     logits = rows(k + 1, seed)
@@ -44,12 +45,18 @@ def test_threshold_rules_tolerate_what_their_distance_allows(
         if drafted[i] == own[i]:
             continue
         divergence = jensenshannon(p[i, :COMMON], q[i, :COMMON].double().numpy(), base=2) ** 2
-        measured = divergence if kind == "fsd" else -math.log(p[i, drafted[i]])
-        if measured > threshold:
+        surprisal = -math.log(p[i, drafted[i]])
+        measured, limit = {
+            "fsd": (divergence, threshold),
+            "bild": (surprisal, threshold),
+            "typical": (surprisal, scipy.stats.entropy(p[i])),
+        }[kind]
+        if measured > limit:
             expected = i
             break
         departures.append(i)
-    rule = acceptance_rule(f"{kind}:{threshold:.9f}", greedy=not temperature)
+    name = kind if kind == "typical" else f"{kind}:{threshold:.9f}"
+    rule = acceptance_rule(name, greedy=not temperature)
     proposal = Proposal(drafted, q if rule.needs_draft_probs else None, COMMON)
     verdict = rule.verify(proposal, logits, params, noise, 10)
     assert (verdict.num_accepted, verdict.next_id) == (expected, own[expected])
@@ -92,3 +99,13 @@ def test_a_threshold_that_is_none_is_refused(name: str) -> None:
 def test_a_misspelt_lossy_rule_is_refused_with_the_nearest(name: str, near: str) -> None:
     with pytest.raises(ConfigError, match=rf"'{name}'; known rules: .*did you mean '{near}'"):
         acceptance_rule(name, greedy=True)
+
+
+def test_typical_tolerates_nothing_where_the_target_is_sure_and_half_of_what_it_is_torn_between() -> None:
+    """A wrong token would pass where only one is right."""
+    rule, noise = acceptance_rule("typical", greedy=True), PositionNoise(0)
+    sure = torch.tensor([0.99, 0.004, 0.003, 0.003]).log()
+    torn = torch.tensor([0.3, 0.28, 0.22, 0.2]).log()
+    for logits, drafted, accepted in ((sure, 1, 0), (torn, 1, 1), (torn, 3, 0)):
+        verdict = rule.verify(Proposal((drafted,)), torch.stack([logits, sure]), SamplingParams(), noise, 0)
+        assert verdict.num_accepted == accepted
