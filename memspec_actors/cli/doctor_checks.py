@@ -8,18 +8,21 @@ from collections.abc import Iterator
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path
+from types import ModuleType
 from typing import Literal
 
 import msgspec
 
-from memspec_actors.cores import usable_cores
 from memspec_actors.models.page_cache import forget_cached
 
 __all__ = ["Check", "run_checks"]
 
 PACKAGES = ("torch", "transformers", "tokenizers", "safetensors", "numpy", "anyio", "msgspec", "structlog")
 EXTRAS = {"gptq": ("auto_gptq", "only to quantise checkpoints, in an environment of its own")}
-CPU_FLAGS = ("avx2", "avx512f", "avx512_bf16", "avx512_vnni", "avx_vnni", "amx_bf16", "bf16", "i8mm")
+CPU_FLAGS = (
+    "avx2", "avx512f", "avx512_bf16", "avx512_fp16", "avx512_vnni", "avx_vnni", "amx_tile", "amx_bf16", "amx_int8",
+    "bf16", "i8mm",
+)  # fmt: skip
 MIN_FREE_GIB = 2
 SLOW_STORAGE = 50e6  # bytes per second
 
@@ -59,16 +62,33 @@ def _check_torch() -> Iterator[Check]:
     except Exception as error:  # noqa: BLE001 - a broken installation fails in any way at all
         yield Check("torch import", "fail", f"{type(error).__name__}: {error}", "reinstall torch")
         return
-    cores = usable_cores()
-    yield Check(
-        "threads",
-        "ok",
-        f"{cores} cores usable; torch would take {torch.get_num_threads()}, decoding takes [target] threads",
-    )
+    yield _check_build(torch)
+    yield _check_gpu(torch)
+    from memspec_actors.cli.doctor_speed import check_speed
+
+    yield from check_speed()
+
+
+def _check_build(torch: ModuleType) -> Check:
+    parts = {"oneDNN": torch.backends.mkldnn, "OpenMP": torch.backends.openmp, "MKL": torch.backends.mkl}
+    absent = [name for name in ("oneDNN", "OpenMP") if not parts[name].is_available()]
+    build = f"CUDA {torch.version.cuda}" if torch.version.cuda else "CPU"
+    present = " ".join(name for name, part in parts.items() if part.is_available())
+    capability = torch.backends.cpu.get_cpu_capability()
+    found = f"{build} build with {present or 'none of its libraries'}, kernels for {capability}"
+    if absent:
+        return Check("torch build", "warn", f"{found}; no {' '.join(absent)}", "install torch from its own wheels")
+    return Check("torch build", "ok", found)
+
+
+def _check_gpu(torch: ModuleType) -> Check:
     if torch.cuda.is_available():
-        yield Check("cuda", "ok", f"{torch.cuda.get_device_name()}; not used, models run on the CPU")
-    else:
-        yield Check("cuda", "ok", "no device; models run on the CPU")
+        free, total = torch.cuda.mem_get_info()
+        memory = f"{free / 2**30:.1f} of {total / 2**30:.1f} GiB free"
+        return Check("gpu", "ok", f"{torch.cuda.get_device_name()}, {memory}; not used, models run on the CPU")
+    if torch.backends.mps.is_available():
+        return Check("gpu", "ok", "Apple's, by mps; not used, models run on the CPU")
+    return Check("gpu", "ok", "none; models run on the CPU")
 
 
 def _check_cpu() -> Check:

@@ -37,13 +37,14 @@ def _drafts_table(report: "CheckReport") -> "Table":
     measured = any(draft.measured for draft in report.drafts)
     table = Table(box=None, pad_edge=False)
     table.add_column("draft")
+    table.add_column("weights")
     headings = ["MB", "load ms"]
     if measured:
         headings += ["cost", *(f"accepted, {kind}" for kind in kinds), "tokens/iteration", "speed-up"]
     for heading in headings:
         table.add_column(heading, justify="right")
     for draft in report.drafts:
-        table.add_row(draft.name, *_cells(draft, kinds if measured else []))
+        table.add_row(draft.name, draft.dtype or "-", *_cells(draft, kinds if measured else []))
     return table
 
 
@@ -85,7 +86,7 @@ def _plan_table(plan: "MemoryPlan", dtype: str, num_drafts: int) -> "Table":
     rows = (
         ("target", plan.target_bytes, f"weights, {dtype}"),
         ("", plan.packed_bytes, "the same once more, arranged for blocks of tokens"),
-        ("drafts", plan.arena_bytes, f"any {plan.capacity} of {num_drafts} at a time (K = {plan.capacity})"),
+        ("drafts", plan.arena_bytes, f"up to {plan.capacity} of {num_drafts} at a time"),
         ("key/value", plan.target_kv_bytes, f"target, {plan.context} tokens"),
         ("", plan.draft_kv_bytes, f"K = {plan.capacity} drafts, as many tokens"),
         ("predictor", plan.predictor_bytes, "weights, float32"),

@@ -107,6 +107,7 @@ def _inspect(
         problem=problem,
         notes=tuple(_notes(target, checkpoint, num_common)),
         num_common=num_common,
+        dtype=plan.weight_format,
         nbytes=plan.nbytes,
         file_nbytes=plan.file_nbytes,
         load_s=plan.file_nbytes / options.bytes_per_s,

@@ -27,8 +27,8 @@ class Measured(msgspec.Struct, frozen=True, kw_only=True):
 class DraftReport(msgspec.Struct, frozen=True, kw_only=True):
     """Tell how one draft stands: ``problem`` is why it cannot work at all, ``notes`` what to know if it can.
 
-    ``nbytes`` are those it takes in memory, ``file_nbytes`` those that a load reads. ``load_s`` is measured where the
-    weights are there and otherwise estimated from a storage bandwidth.
+    ``dtype`` is what its weights are held in, ``nbytes`` is what they take in memory, ``file_nbytes`` what a load
+    reads. ``load_s`` is measured where the weights are there and otherwise estimated from a storage bandwidth.
     """
 
     name: str
@@ -36,6 +36,7 @@ class DraftReport(msgspec.Struct, frozen=True, kw_only=True):
     problem: str | None = None
     notes: tuple[str, ...] = ()
     num_common: int | None = None
+    dtype: str | None = None
     nbytes: int | None = None
     file_nbytes: int | None = None
     load_s: float | None = None

@@ -6,10 +6,12 @@ from pathlib import Path
 
 import msgspec
 import pytest
+import torch
 
 from memspec_actors import zoo
 from memspec_actors.cli import doctor_checks, main
 from memspec_actors.cli.doctor_checks import Check, run_checks
+from memspec_actors.cli.doctor_speed import check_speed, kernel_check, threads_check
 
 
 @pytest.fixture
@@ -20,6 +22,8 @@ def models(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         (tmp_path / name / "config.json").write_text("{}", encoding="utf-8")
         (tmp_path / name / "model.safetensors").write_bytes(bytes(1_500_000))
     monkeypatch.setattr(zoo, "_WEIGHTS", tmp_path)
+    measured = [Check("kernels", "ok", "as fast as ever"), Check("threads", "ok", "several")]
+    monkeypatch.setattr("memspec_actors.cli.doctor_speed.check_speed", lambda: iter(measured))
     return tmp_path
 
 
@@ -31,9 +35,18 @@ def test_json_holds_every_check(models: Path, capsys: pytest.CaptureFixture[str]
     assert main(["doctor", "--json"]) == 0
     report = msgspec.json.decode(capsys.readouterr().out)
     assert report["ok"] is True
-    assert {"python", "torch", "threads", "cuda", "cpu", "memory", "embedded models", "storage"} <= {
-        check["name"] for check in report["checks"]
-    }
+    assert {
+        "python",
+        "torch",
+        "torch build",
+        "threads",
+        "kernels",
+        "gpu",
+        "cpu",
+        "memory",
+        "embedded models",
+        "storage",
+    } <= {check["name"] for check in report["checks"]}
     assert {check["status"] for check in report["checks"]} <= {"ok", "warn"}
 
 
@@ -96,3 +109,45 @@ def test_broken_extra_is_a_warning(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert (check.status, check.found) == ("warn", "does not import: ImportError: too old")
     assert "broken_extra" not in sys.modules
     assert doctor_checks._check_extra("gptq", "absent_extra", "only to quantise").status == "ok"
+
+
+def test_kernels_are_compared_with_float32() -> None:
+    """A slower number format would be advised, or a faster one kept from the user."""
+    times = {"float32": [100.0, 200.0], "bfloat16": [100.0, 50.0], "int8": [50.0, 100.0], "int4": [25.0, 80.0]}
+    check = kernel_check(times)
+    assert check.found == "speed of 1 / 6 rows over float32: bfloat16 1.0 / 4.0, int8 2.0 / 2.0, int4 4.0 / 2.5"
+    assert (check.status, check.advice.split("dtype = ")[1]) == ("ok", '"int8" or "int4", rounded')
+    slow = kernel_check({"float32": [100.0, 200.0], "bfloat16": [110.0, 9.0], "int8": [90.0, 9.0], "int4": [99.0, 9.0]})
+    assert 'keep [target] dtype = "float32"' in slow.advice
+    broken = kernel_check({"float32": [1.0, 1.0], "bfloat16": [1.0, 1.0]})
+    assert broken.status == "warn"
+    assert "no sound kernel for int8 int4" in broken.found
+
+
+@pytest.mark.parametrize(
+    ("cores", "many_us", "status", "advice"),
+    [
+        (1, 100.0, "ok", "share the one core"),
+        (2, 400.0, "warn", "keep [target] threads = 1, and end what else"),
+        (2, 90.0, "ok", "keep [target] threads = 1"),
+        (6, 20.0, "ok", 'threads = "auto"'),
+    ],
+)
+def test_threads_are_advised_where_they_help(cores: int, many_us: float, status: str, advice: str) -> None:
+    check = threads_check(cores, 100.0, many_us)
+    assert check.status == status
+    assert advice in check.advice
+
+
+def test_what_is_measured_is_given_back() -> None:
+    """The rest of the process would go on with another number of threads."""
+    before = torch.get_num_threads()
+    assert [check.name for check in check_speed()] == ["kernels", "threads"]
+    assert torch.get_num_threads() == before
+
+
+def test_a_build_without_its_libraries_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.backends.mkldnn, "is_available", lambda: False)
+    check = doctor_checks._check_build(torch)
+    assert check.status == "warn"
+    assert "no oneDNN" in check.found
