@@ -3,8 +3,10 @@
 from typing import Any
 
 import pytest
+import torch
+from transformers import AutoConfig, AutoModelForCausalLM
 
-from memspec_actors.models.architecture import NotLean, decoder_shape
+from memspec_actors.models.architecture import NotLean, decoder_shape, expected_tensors
 from memspec_actors.models.rope_config import Rope
 
 LLAMA: dict[str, Any] = {
@@ -105,3 +107,56 @@ def test_qwen2_has_biases_only_on_query_key_and_value() -> None:
     """Else the lean runner would ask for tensors that no Qwen2 checkpoint has."""
     shape = decoder_shape({**LLAMA, "architectures": ["Qwen2ForCausalLM"], "attention_bias": True})
     assert (shape.qkv_bias, shape.out_bias, shape.mlp_bias) == (True, False, False)
+
+
+COMMON: dict[str, Any] = {"hidden_act": "silu", "torch_dtype": "bfloat16", "use_cache": True, "attention_dropout": 0.0}
+# As they were published; sizes are facts about the models.
+PUBLISHED: dict[str, dict[str, Any]] = {
+    "Llama-2-7b": {
+        "architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_size": 4096, "intermediate_size": 11008,
+        "num_hidden_layers": 32, "num_attention_heads": 32, "num_key_value_heads": 32, "vocab_size": 32000,
+        "max_position_embeddings": 4096, "rms_norm_eps": 1e-05, "rope_scaling": None, "pretraining_tp": 1,
+        "tie_word_embeddings": False,
+    },
+    "Llama-3.2-1B": {
+        "architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_size": 2048, "intermediate_size": 8192,
+        "num_hidden_layers": 16, "num_attention_heads": 32, "num_key_value_heads": 8, "head_dim": 64,
+        "vocab_size": 128256, "max_position_embeddings": 131072, "rms_norm_eps": 1e-05, "rope_theta": 500000.0,
+        "rope_scaling": {
+            "factor": 32.0, "high_freq_factor": 4.0, "low_freq_factor": 1.0, "rope_type": "llama3",
+            "original_max_position_embeddings": 8192,
+        },
+        "attention_bias": False, "mlp_bias": False, "tie_word_embeddings": True,
+    },
+    "Mistral-7B-v0.1": {
+        "architectures": ["MistralForCausalLM"], "model_type": "mistral", "hidden_size": 4096,
+        "intermediate_size": 14336, "num_hidden_layers": 32, "num_attention_heads": 32, "num_key_value_heads": 8,
+        "vocab_size": 32000, "max_position_embeddings": 32768, "rms_norm_eps": 1e-05, "rope_theta": 10000.0,
+        "sliding_window": 4096, "tie_word_embeddings": False,
+    },
+    "Qwen2.5-0.5B": {
+        "architectures": ["Qwen2ForCausalLM"], "model_type": "qwen2", "hidden_size": 896, "intermediate_size": 4864,
+        "num_hidden_layers": 24, "num_attention_heads": 14, "num_key_value_heads": 2, "vocab_size": 151936,
+        "max_position_embeddings": 32768, "rms_norm_eps": 1e-06, "rope_theta": 1000000.0, "sliding_window": 32768,
+        "max_window_layers": 24, "use_sliding_window": False, "use_mrope": False, "tie_word_embeddings": True,
+    },
+    "Qwen3-0.6B": {
+        "architectures": ["Qwen3ForCausalLM"], "model_type": "qwen3", "hidden_size": 1024, "intermediate_size": 3072,
+        "num_hidden_layers": 28, "num_attention_heads": 16, "num_key_value_heads": 8, "head_dim": 128,
+        "vocab_size": 151936, "max_position_embeddings": 40960, "rms_norm_eps": 1e-06, "rope_theta": 1000000,
+        "rope_scaling": None, "sliding_window": None, "max_window_layers": 28, "use_sliding_window": False,
+        "attention_bias": False, "tie_word_embeddings": True,
+    },
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", PUBLISHED)
+def test_published_models_are_lean_and_have_the_tensors_that_transformers_gives_them(name: str) -> None:
+    """Else the models that most people have would be run slowly, or refused."""
+    config = {**COMMON, **PUBLISHED[name]}
+    with torch.device("meta"):
+        model = AutoModelForCausalLM.from_config(AutoConfig.for_model(**config))
+    theirs = {name: tuple(parameter.shape) for name, parameter in model.named_parameters()}
+    shape = decoder_shape(config)
+    assert expected_tensors(shape) == theirs
+    assert shape.window == (4096 if name.startswith("Mistral") else shape.max_positions)
