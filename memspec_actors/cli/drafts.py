@@ -7,6 +7,7 @@ import typer
 
 from memspec_actors.cli.config import ConfigOption, load_config
 from memspec_actors.cli.drafts_distill import distill
+from memspec_actors.cli.drafts_quantize import quantize
 from memspec_actors.cli.output import JsonOption, circumstances, print_json, progress_bars
 
 if TYPE_CHECKING:
@@ -20,6 +21,7 @@ app = typer.Typer(help="Check drafts against a target, and make new ones.", rich
 
 
 app.command("distill")(distill)
+app.command("quantize")(quantize)
 
 
 @app.command("check")

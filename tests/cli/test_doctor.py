@@ -105,10 +105,10 @@ def test_broken_extra_is_a_warning(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     (tmp_path / "broken_extra.py").write_text("raise ImportError('too old')", encoding="utf-8")
     monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
-    check = doctor_checks._check_extra("gptq", "broken_extra", "only to quantise")
+    check = doctor_checks._check_extra("auto-gptq", "broken_extra", "only to quantise")
     assert (check.status, check.found) == ("warn", "does not import: ImportError: too old")
     assert "broken_extra" not in sys.modules
-    assert doctor_checks._check_extra("gptq", "absent_extra", "only to quantise").status == "ok"
+    assert doctor_checks._check_extra("auto-gptq", "absent_extra", "only to quantise").status == "ok"
 
 
 def test_kernels_are_compared_with_float32() -> None:

@@ -1,5 +1,6 @@
 """``memspec drafts``: what it takes, what it prints, how it ends."""
 
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,18 @@ def test_a_draft_that_cannot_work_makes_the_exit_code_1(tmp_path: Path, capsys: 
     """A script would go on with a draft that the engine refuses."""
     assert main(["drafts", "check", "zoo:law", str(tmp_path / "gone"), "--plan-only"]) == 1
     assert "gone: cannot work: " in capsys.readouterr().out
+
+
+def test_quantising_without_auto_gptq_names_the_extra(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A user would not know that it takes another environment."""
+    monkeypatch.setitem(sys.modules, "auto_gptq", None)
+    arguments = ["--from", "zoo:law", "--prompts", "zoo:train:2", "--out", str(tmp_path / "out")]
+    assert main(["drafts", "quantize", *arguments]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert "auto-gptq" in line
+    assert "memspec-actors[auto-gptq]" in line
 
 
 def test_json_is_one_object_with_the_plan(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
