@@ -279,8 +279,10 @@ class Decoder(Actor[DecoderMessage]):
             self._schedule(run)
             if run.policy.reads_along:
                 self._let_read_along(run)
-        elif run.policy.ranks_every_iteration:
+        elif run.policy.reacts and run.has_news:
             self._schedule(run)
+        if run.policy.reacts and run.fell_short:
+            self._let_read_along(run)
         wait = await self._stand_still(run, inbox)
         self._settle(pick_draft(run.order, self._announced.resident))
         return wait

@@ -57,6 +57,8 @@ class Run:
     adapted_to: int = -2  # the iteration whose lessons the session goes by; -1 is the start
     cancelled: bool = False
     unobserved: deque[Feedback] = field(default_factory=deque)  # what no ranking has taken into account yet
+    fell_short: bool = False  # the last iteration: more of its drafted tokens were rejected than accepted
+    has_news: bool = False  # it fell short, or other drafts told what they would have said
 
     @property
     def id(self) -> str:
@@ -147,6 +149,8 @@ class Run:
 
     def remember(self, report: IterationReport, shadows: tuple[Shadow, ...]) -> None:
         """Keep what a learning ranker is to be told of the iteration that has just been committed."""
+        self.fell_short = 2 * report.accepted < report.drafted
+        self.has_news = self.fell_short or bool(shadows)
         if self.policy.learns:
             self.unobserved.append(
                 Feedback(
@@ -157,6 +161,7 @@ class Run:
                     accepted=report.accepted,
                     emitted=report.emitted,
                     cost_us=report.catch_up_us + report.draft_us + report.verify_us,
+                    catch_up_us=report.catch_up_us,
                     shadows=shadows,
                 )
             )

@@ -251,7 +251,7 @@ class MemSpec:
             accept=acceptance_rule(request.accept, greedy=request.sampling.greedy),
             stop_rule=stop_rule(request.stop_rule),
             state=self._commit_state(request),
-            watches_catch_up=self._policy_of(request.policy).reads_along,
+            watches_catch_up=self._policy_of(request.policy).watches_catch_up,
         )
 
     def _commit_state(self, request: GenerationRequest) -> CommitState:

@@ -22,9 +22,9 @@ class Feedback(msgspec.Struct, frozen=True, kw_only=True):
     """Tell how one iteration went.
 
     ``iteration`` counts from 0 within the request; ``start`` tokens had been generated before it. ``draft`` is the one
-    that ran; None is a plain target step.
-    ``emitted`` are all tokens that the iteration added, ``cost_us`` the time it took, catch-up included, waits not.
-    ``shadows`` are of the drafts that were brought up to date since the iteration before.
+    that ran; None is a plain target step. ``emitted`` are all tokens that the iteration added, ``cost_us`` the time it
+    took, ``catch_up_us`` included and waits left out. ``shadows`` are of the drafts that were brought up to date since
+    the iteration before.
     """
 
     iteration: int
@@ -34,4 +34,5 @@ class Feedback(msgspec.Struct, frozen=True, kw_only=True):
     accepted: int
     emitted: int
     cost_us: float
+    catch_up_us: float = 0.0
     shadows: tuple[Shadow, ...] = ()

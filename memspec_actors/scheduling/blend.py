@@ -1,4 +1,4 @@
-"""MemSpec+: the predictor and what the drafts achieve, each as far as it is to be trusted, and the price of a load.
+"""MemSpec+: the predictor and what the drafts achieve, each as far as it is to be trusted, and the price of a switch.
 
 The probability that a draft is the best one is a logistic model of two witnesses: the logarithm of the predictor's
 probability p, and the draft's record e, the sum over the last tokens at which it was seen, running or reading along, of
@@ -11,6 +11,9 @@ where the constants were chosen by replaying 36 traces of the embedded models, w
 its probability of one draft suppressed. The
 trust is a belief that the predictor is right: every late token at which its first choice was seen is evidence (Bayes'
 rule), and at each scheduling point it recovers a little, the more so the more the predictor has changed its mind.
+
+What counts is P(d) over the measured cost of an iteration with d, less the share of the time left that getting to it
+takes: its load, if it is not in memory, and its catching up, if it is not at work.
 """
 
 import itertools
@@ -19,6 +22,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from memspec_actors.protocols.feedback import Feedback
 from memspec_actors.scheduling.evidence import Agreement, sightings
+from memspec_actors.scheduling.iteration_costs import IterationCosts
 from memspec_actors.scheduling.load_times import LoadTimes
 from memspec_actors.scheduling.rankers import Ranker, Ranking, RankingContext
 
@@ -56,10 +60,9 @@ class Trust:
 
 
 class BlendRanker:
-    """Rank the best set of drafts to have in memory first, and within it the likeliest first.
+    """Rank the best set of drafts to have in memory first, and within it first what is best once it is in memory.
 
-    The best set has the largest sum of probabilities among the sets of at most ``capacity`` drafts that fit in memory.
-    A draft that is not resident counts only for the share of the time left that remains after its load.
+    The best set has the largest sum of worths among the sets of at most ``capacity`` drafts that fit in memory.
     """
 
     def __init__(
@@ -72,6 +75,7 @@ class BlendRanker:
         self._prior = dict.fromkeys(drafts, 1.0 / len(drafts))
         self._trust = Trust()
         self._loads = LoadTimes()
+        self._costs = IterationCosts(drafts)
         self._interval = -1
         self._num_iterations = self._num_tokens = 0
 
@@ -80,15 +84,17 @@ class BlendRanker:
             self._hear(self._predictor.rank(context), is_first=self._interval < 0)
             self._interval = context.interval
         probability = self._probabilities()
-        chosen = self._best_set(self._worth(probability, context))
+        here = self._worth(probability, context, load=0.0)
+        chosen = self._best_set(self._worth(probability, context, load=self._loads.mean))
         self._loads.see(chosen, context.resident, self._num_iterations)
-        order = sorted(probability, key=lambda draft: (draft not in chosen, -probability[draft]))
+        order = sorted(probability, key=lambda draft: (draft not in chosen, -here[draft]))
         return Ranking(tuple(order), tuple(probability[draft] for draft in order))
 
     def observe(self, feedback: Feedback) -> None:
         self._num_iterations += 1
         self._num_tokens += feedback.emitted
         self._agreement.observe(feedback)
+        self._costs.observe(feedback)
         first = max(self._prior, key=lambda draft: self._prior[draft])
         oldest = feedback.start + feedback.emitted - RECORD_TOKENS
         for draft, position, agrees in sightings(feedback):
@@ -115,11 +121,16 @@ class BlendRanker:
     def _record(self, draft: str) -> float:
         return sum(agrees - AVERAGE for age, agrees in self._agreement.of(draft) if age < RECORD_TOKENS)
 
-    def _worth(self, probability: Mapping[str, float], context: RankingContext) -> dict[str, float]:
+    def _worth(self, probability: Mapping[str, float], context: RankingContext, load: float) -> dict[str, float]:
+        """Weigh drafts, if a load takes ``load`` iterations."""
         per_iteration = self._num_tokens / self._num_iterations if self._num_iterations else 1.0
         left = HORIZON if context.tokens_left is None else min(HORIZON, context.tokens_left / per_iteration)
-        after_load = max(0.0, 1.0 - self._loads.mean / max(left, 1.0))
-        return {d: p if d in context.resident else p * after_load for d, p in probability.items()}
+
+        def kept(draft: str) -> float:
+            lost = (draft not in context.resident) * load + (draft != context.active) * self._costs.switch
+            return max(0.0, 1.0 - lost / max(left, 1.0))
+
+        return {draft: p / self._costs.relative(draft) * kept(draft) for draft, p in probability.items()}
 
     def _best_set(self, worth: Mapping[str, float]) -> tuple[str, ...]:
         candidates = sorted(worth, key=lambda draft: -worth[draft])[:CANDIDATES]

@@ -25,8 +25,8 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
     ``waits_for_load`` decoding stands still until the first-ranked draft is resident. A policy that ``learns`` is told
     how every iteration went; with ``shared`` all requests teach the same ranker. With ``reads_along`` the resident
     drafts that are not at work are brought up to date at every scheduling point: what they predict on the way is told
-    too, and a switch to one of them has less to catch up on. With ``ranks_every_iteration`` what was learned is ranked
-    by at once, and not only at scheduling points.
+    too, and a switch to one of them has less to catch up on. A policy that ``reacts`` lets them do so where the draft
+    at work falls short instead, and ranks by what is learned from it at once, not only at scheduling points.
 
     ``exploration`` is UCB's c, ``mixing`` Exp3's gamma, ``discount`` Hedge's, per token.
     """
@@ -39,7 +39,7 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
     learns: bool = False
     shared: bool = False
     reads_along: bool = False
-    ranks_every_iteration: bool = False
+    reacts: bool = False
     exploration: float = 2.0
     mixing: float = 0.2
     discount: float = 0.95
@@ -51,6 +51,11 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def uses_predictor(self) -> bool:
         return self.ranked_by in ("predictor", "blend")
+
+    @property
+    def watches_catch_up(self) -> bool:
+        """Tell whether it matters what drafts say while they are brought up to date."""
+        return self.reads_along or self.reacts
 
     @property
     def needs_plan(self) -> bool:
@@ -70,7 +75,7 @@ _POLICIES: dict[str, Mapping[str, object]] = {
     "mab-async": {"ranked_by": "ucb", **_BANDIT},
     "mab-exp3": {"ranked_by": "exp3", **_BANDIT},
     "hedge": {"ranked_by": "hedge", "learns": True, "reads_along": True},
-    "memspec+": {"ranked_by": "blend", "learns": True, "reads_along": True, "ranks_every_iteration": True},
+    "memspec+": {"ranked_by": "blend", "learns": True, "reacts": True},
     "oracle-static": {"ranked_by": "plan"},
     "domain-oracle": {"ranked_by": "plan"},
     "oracle-dynamic": {"ranked_by": "plan"},

@@ -77,7 +77,7 @@ async def _decode(
 ) -> GenerationResult:
     ranking = RankingTime(setting.profile.predict_s if policy.uses_predictor else 0.0)
     parts = Parts(
-        open_session=lambda request: _session(header, record, request, setting.profile, policy.reads_along),
+        open_session=lambda request: _session(header, record, request, setting.profile, policy.watches_catch_up),
         policy_of=lambda _: policy,
         new_ranker=lambda *_: new_ranker(),
         reader=_TracedReader(draft_runners(record, header.vocab_size, header.k), header.vocab_size, setting.profile),

@@ -290,7 +290,7 @@ class World:
                 max_new_tokens=request.max_new_tokens,
                 context_left=1000,
             ),
-            watches_catch_up=parse_policy(request.policy, DRAFTS).reads_along,
+            watches_catch_up=parse_policy(request.policy, DRAFTS).watches_catch_up,
         )
 
     def request(

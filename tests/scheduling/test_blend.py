@@ -30,7 +30,11 @@ class Oracle:
 
 
 def context(
-    interval: int, resident: Sequence[str] = DRAFTS, tokens_left: int | None = None, num_generated: int = 1
+    interval: int,
+    resident: Sequence[str] = DRAFTS,
+    tokens_left: int | None = None,
+    num_generated: int = 1,
+    active: str | None = None,
 ) -> RankingContext:
     return RankingContext(
         prompt_ids=(1,),
@@ -38,10 +42,19 @@ def context(
         num_generated=num_generated,
         tokens_left=tokens_left,
         resident=tuple(resident),
+        active=active,
     )
 
 
-def iteration(number: int, start: int, draft: str | None, accepted: int, *shadows: Shadow) -> Feedback:
+def iteration(
+    number: int,
+    start: int,
+    draft: str | None,
+    accepted: int,
+    *shadows: Shadow,
+    cost_us: float = 1.0,
+    catch_up_us: float = 0.0,
+) -> Feedback:
     return Feedback(
         iteration=number,
         start=start,
@@ -49,7 +62,8 @@ def iteration(number: int, start: int, draft: str | None, accepted: int, *shadow
         drafted=K if draft else 0,
         accepted=accepted,
         emitted=accepted + 1,
-        cost_us=1.0,
+        cost_us=cost_us + catch_up_us,
+        catch_up_us=catch_up_us,
         shadows=shadows,
     )
 
@@ -169,6 +183,25 @@ def test_loads_are_priced_by_how_long_they_were_seen_to_take() -> None:
         predictor.scores = (0.6, 0.4, 0.0, 0.0)
         firsts.append(ranker.rank(context(1, ("code",))).order[0])
     assert firsts == ["general", "code"]
+
+
+def test_of_two_drafts_that_do_alike_the_one_with_the_cheaper_iterations_comes_first() -> None:
+    """A large draft is accepted a little more often and costs far more: the text would take longer with it."""
+    ranker = BlendRanker(DRAFTS, Oracle(0.0, 0.52, 0.48, 0.0), 2, any_two)
+    assert ranker.rank(context(0)).order[0] == "code"
+    for number, draft in enumerate(("code", "math") * 4):
+        ranker.observe(iteration(number, 1 + 6 * number, draft, K, cost_us=3.0 if draft == "code" else 1.0))
+    assert ranker.rank(context(1)).order[0] == "math"
+
+
+@pytest.mark.parametrize(("catch_up_us", "first"), [(0.0, "math"), (4.0, "code")])
+def test_a_switch_that_costs_more_than_it_gains_is_not_made(catch_up_us: float, first: str) -> None:
+    """Two drafts that do nearly alike would take turns, and catch up each time."""
+    ranker = BlendRanker(DRAFTS, Oracle(0.0, 0.48, 0.52, 0.0), 2, any_two)
+    ranker.rank(context(0))
+    for number, draft in enumerate(("math", "code") * 4):
+        ranker.observe(iteration(number, 1 + 6 * number, draft, K, catch_up_us=catch_up_us))
+    assert ranker.rank(context(1, active="code")).order[0] == first
 
 
 def test_a_draft_that_the_predictor_does_not_know_can_still_win() -> None:

@@ -8,9 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from memspec_actors.protocols import events
+from memspec_actors.protocols.feedback import Feedback
 from memspec_actors.scheduling.policy import Policy, parse_policy
 from memspec_actors.scheduling.ranker_pool import RankerMaker
-from memspec_actors.scheduling.rankers import Ranker
+from memspec_actors.scheduling.rankers import Ranker, Ranking, RankingContext
 from memspec_actors.simulation.profile import DeviceProfile
 from memspec_actors.simulation.replay import Setting, replay
 from memspec_actors.telemetry.event_log import EventLog
@@ -151,6 +152,30 @@ def test_a_ranking_by_the_predictor_is_paid_once_an_interval(policy_name: str) -
     expected_s = num_intervals * 0.0023
     assert num_intervals >= 3
     assert result.scheduling.prediction_busy_share == pytest.approx(expected_s / result.timing.decode_s)
+
+
+@pytest.mark.parametrize(("rates", "reacts"), [([0.0, 0.3], False), ([0.9, 0.0], True)])
+def test_memspec_plus_ranks_amid_an_interval_only_where_its_draft_falls_short(rates: list[float], reacts: bool) -> None:
+    """Each ranking and each draft that reads along costs decoding time: as long as all goes well there is no need."""
+    header, record = Toys(seed=3, rates=rates, max_new_tokens=60, k=5, eos_ids=frozenset()).trace()
+    policy = parse_policy("memspec+", ("d0", "d1"))
+    setting = Setting(profile=_profile(0.3), schedule=schedule(4), capacity=2)
+    told: list[RankingContext] = []
+    shadows = 0
+
+    class Spy:
+        def rank(self, context: RankingContext) -> Ranking:
+            told.append(context)
+            return Ranking(("d0", "d1"), (0.6, 0.4))
+
+        def observe(self, feedback: Feedback) -> None:
+            nonlocal shadows
+            shadows += len(feedback.shadows)
+
+    replay(header, record, policy, Spy, setting)
+    amid = len(told) - len({context.interval for context in told})
+    assert (amid > 2) is reacts, "each draft catches up when it is loaded, and what it tells then is ranked by"
+    assert (shadows > 4) is reacts
 
 
 def test_a_draft_whose_context_ends_sits_out_in_a_replay_too() -> None:

@@ -127,7 +127,7 @@ class Toys:
                 context_left=1000,
             ),
             profile=setting.profile,
-            watches_catch_up=parse_policy(request.policy, tuple(self.drafts)).reads_along,
+            watches_catch_up=parse_policy(request.policy, tuple(self.drafts)).watches_catch_up,
         )
 
 
