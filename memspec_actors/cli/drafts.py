@@ -41,14 +41,16 @@ def check(
         str | None, typer.Option(metavar="SIZE", help='Memory of the device, "8GB": tells which K fits it.')
     ] = None,
     context: Annotated[
-        int | None, typer.Option(help="Tokens of a request, prompt and answer, that memory is planned for.")
+        int | None, typer.Option(min=1, help="Tokens of a request, prompt and answer, that memory is planned for.")
     ] = None,
     prompts: Annotated[
         str | None,
         typer.Option(metavar="SOURCE", help="A .jsonl or text file, or zoo:SPLIT[:COUNT]; else a few built in."),
     ] = None,
-    max_new_tokens: Annotated[int, typer.Option(help="Let the target answer each prompt at this length at most.")] = 64,
-    k: Annotated[int, typer.Option("--k", help="Draft so many tokens per iteration.")] = 5,
+    max_new_tokens: Annotated[
+        int, typer.Option(min=1, help="Let the target answer each prompt at this length at most.")
+    ] = 64,
+    k: Annotated[int, typer.Option("--k", min=1, help="Draft so many tokens per iteration.")] = 5,
     bandwidth: Annotated[
         str | None,
         typer.Option(metavar="RATE", help='Of storage, "500MB/s", to estimate loads that cannot be measured.'),
@@ -65,7 +67,7 @@ def check(
     from memspec_actors.drafts.check import check_drafts
     from memspec_actors.models.loadout import model_directory
 
-    chosen = _chosen(load_config(config), target, drafts, budget)
+    chosen = _chosen(_configured(config, target), drafts, budget)
     options = _options(chosen, memory, context, bandwidth)
     options = structs.replace(options, plan_only=plan_only, k=k, max_new_tokens=max_new_tokens)
     directories = {draft.name: model_directory(draft.model) for draft in chosen.drafts}
@@ -82,18 +84,28 @@ def check(
         raise typer.Exit(1)
 
 
-def _chosen(config: "Config", target: str | None, drafts: list[str] | None, budget: str | None) -> "Config":
-    """Put what was given on the command line in place of what is configured."""
+def _configured(path: Path | None, target: str | None) -> "Config":
+    """Read the configuration, with another target if one is given; without a file all else is that target's default."""
+    from msgspec.structs import replace
+
+    from memspec_actors.config import Config, TargetConfig
+
+    if target is None:
+        return load_config(path)
+    if path is None:
+        return Config(target=TargetConfig(model=target))
+    config = load_config(path)
+    return replace(config, target=replace(config.target, model=target))
+
+
+def _chosen(config: "Config", drafts: list[str] | None, budget: str | None) -> "Config":
+    """Put drafts and budget of the command line in place of what is configured."""
     from msgspec.structs import replace
 
     from memspec_actors.config import MemoryConfig
     from memspec_actors.errors import ConfigError
 
-    chosen = config
-    if target is not None:
-        chosen = replace(chosen, target=replace(chosen.target, model=target))
-    if drafts:
-        chosen = replace(chosen, drafts=tuple(_draft(text) for text in drafts))
+    chosen = replace(config, drafts=tuple(_draft(text) for text in drafts)) if drafts else config
     if not chosen.drafts:
         raise ConfigError("there are no drafts to check; name some, or give a --config that does")
     if budget is None:

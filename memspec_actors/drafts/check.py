@@ -129,7 +129,7 @@ def _notes(target: Checkpoint, draft: Checkpoint, num_common: int | None) -> lis
     if num_common is None:
         notes.append("tokenizers not compared: tokenizer.json is absent")
     if not draft.files:
-        notes.append("sizes from config.json: the weights are absent")
+        notes.append("sizes from config.json: there is no .safetensors file")
     if draft.max_positions < target.max_positions:
         notes.append(f"reads {draft.max_positions} of the target's {target.max_positions} positions, then sits out")
     if draft.shape is None:

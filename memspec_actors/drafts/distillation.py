@@ -1,5 +1,6 @@
 """Make a domain draft from a general one: it learns what the target answers, and how certain the target is of it."""
 
+import random
 import shutil
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -43,7 +44,8 @@ def distill(
 
     Acceptance is measured before and after on ``held_out`` prompts. A run that was interrupted goes on where it was, if
     it is asked for the same again, and ends as if it had not been; a finished one is not repeated. Raises ConfigError
-    for other settings than those ``out`` was begun with, and what opening the models raises.
+    for other settings than those ``out`` was begun with, UsageError if the draft can read no answer, and what opening
+    the models raises.
     """
     target, draft = Checkpoint.open(settings.target), Checkpoint.open(settings.draft)
     num_common = check_compatible(target, draft).num_common
@@ -56,6 +58,8 @@ def distill(
     texts, before = _measure_before(settings, target, draft, teacher, num_common, held_out, progress)
     student = open_student(settings.draft)
     usable = [short for answer in answers if (short := _readable(answer, num_common, draft.max_positions)).output_ids]
+    if not usable:
+        raise UsageError(f"draft {settings.draft} can read none of the target's answers: give it shorter prompts")
     loss = train_student(student, teacher, usable, settings, num_common, work / "state.pt", progress)
     save_student(student, draft, out)
     for name in TOKENIZER_FILES:
@@ -79,8 +83,6 @@ def distill(
 
 def split_prompts(prompts: Sequence[Prompt], num_held_out: int, seed: int) -> tuple[list[Prompt], list[Prompt]]:
     """Split into prompts to train on and different ones to measure on. Raises UsageError if there are too few."""
-    import random
-
     different = list({prompt.prompt: prompt for prompt in prompts}.values())
     if len(different) < num_held_out + 1:
         raise UsageError(

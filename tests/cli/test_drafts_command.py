@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from memspec_actors import zoo
 from memspec_actors.cli import main
 from memspec_actors.drafts.settings import DistillReport, DistillSettings
 
@@ -111,3 +112,12 @@ def test_distill_hands_over_what_it_was_given(
     assert (len(learnt), len(held_out)) == (2, 1)
     printed = msgspec.json.decode(capsys.readouterr().out)
     assert (printed["accepted_before"], printed["accepted_after"]) == ({"all": 1.0}, {"all": 1.5})
+
+
+def test_another_target_has_no_embedded_predictor(capsys: pytest.CaptureFixture[str]) -> None:
+    """Memory would be planned for a predictor that does not run there."""
+    directory = str(zoo.path("target"))
+    assert main(["drafts", "check", "--target", directory, "zoo:law", "--plan-only", "--json"]) == 0
+    assert msgspec.json.decode(capsys.readouterr().out)["plan"]["predictor_bytes"] == 0
+    assert main(["drafts", "check", "--target", "zoo", "zoo:law", "--plan-only", "--json"]) == 0
+    assert msgspec.json.decode(capsys.readouterr().out)["plan"]["predictor_bytes"] > 0

@@ -1,5 +1,6 @@
 """Distillation brings a draft closer to its target, and an interruption changes nothing."""
 
+import json
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -115,6 +116,15 @@ def test_another_run_does_not_go_on_in_its_directory(
     settings, prompts = change()
     with pytest.raises(ConfigError, match=message):
         distill(settings, prompts, PROMPTS[:2], whole[1])
+
+
+def test_a_draft_that_can_read_nothing_is_refused(tmp_path: Path) -> None:
+    """An untrained draft would be written as a trained one."""
+    short = Path(shutil.copytree(zoo.path("general"), tmp_path / "short"))
+    fields = json.loads((short / "config.json").read_text()) | {"max_position_embeddings": 4}
+    (short / "config.json").write_text(json.dumps(fields))
+    with pytest.raises(UsageError, match="can read none of the target's answers"):
+        distill(replace(SETTINGS, draft=str(short)), PROMPTS[:1], HELD_OUT[:1], tmp_path / "out")
 
 
 def test_no_model_is_overwritten(tmp_path: Path) -> None:
