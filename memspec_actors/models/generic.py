@@ -9,7 +9,10 @@ from torch import Tensor
 
 from memspec_actors.models.cache import checked_truncation
 from memspec_actors.models.checkpoint import Checkpoint
-from memspec_actors.models.generic_build import build_model
+from memspec_actors.models.generic_build import build_model, stand_ins
+from memspec_actors.models.generic_codes import put_codes
+from memspec_actors.models.int4 import Int4Map
+from memspec_actors.models.int8 import Int8Map
 from memspec_actors.models.runner import Cache
 
 __all__ = ["GenericCache", "TransformersRunner"]
@@ -51,22 +54,33 @@ class GenericCache:
 class TransformersRunner:
     """Run a transformers model; slower per call than the lean runner."""
 
-    def __init__(self, model: Any, checkpoint: Checkpoint, dtype: torch.dtype) -> None:
+    def __init__(self, model: Any, checkpoint: Checkpoint, dtype: torch.dtype, code_nbytes: int = 0) -> None:
         self._model = model
         self.vocab_size = checkpoint.vocab_size
         self.max_positions = checkpoint.max_positions
         self.dtype = dtype
         # The argument was renamed in transformers 5; the old name warns there.
         self._cache_argument = "cache" if "cache" in inspect.signature(model.forward).parameters else "past_key_values"
-        self.nbytes = sum(parameter.numel() * parameter.element_size() for parameter in model.parameters())
+        floats = sum(parameter.numel() * parameter.element_size() for parameter in model.parameters())
+        self.nbytes = floats + code_nbytes
 
     @classmethod
-    def bound(cls, checkpoint: Checkpoint, dtype: torch.dtype, tensors: Mapping[str, Tensor]) -> "TransformersRunner":
-        """Build the model around ``tensors``, which it uses in place.
+    def bound(
+        cls,
+        checkpoint: Checkpoint,
+        dtype: torch.dtype,
+        tensors: Mapping[str, Tensor],
+        maps: Mapping[str, Int4Map | Int8Map],
+        code_nbytes: int,
+    ) -> "TransformersRunner":
+        """Build the model around ``tensors`` and ``maps`` of ``code_nbytes`` bytes, both by name, used in place.
 
         Raises CheckpointError as `build_model` does.
         """
-        return cls(build_model(checkpoint, dtype, tensors), checkpoint, dtype)
+        held = {**{name: tensor for name, tensor in stand_ins(checkpoint, dtype).items() if name in maps}, **tensors}
+        model = build_model(checkpoint, dtype, held)
+        put_codes(model, held, maps)
+        return cls(model, checkpoint, dtype, code_nbytes)
 
     def new_cache(self, max_tokens: int) -> GenericCache:
         """Return an empty cache; it grows with the text."""

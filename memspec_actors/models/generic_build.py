@@ -10,7 +10,7 @@ from torch import Tensor
 from memspec_actors.errors import CheckpointError
 from memspec_actors.models.checkpoint import Checkpoint
 
-__all__ = ["build_model", "check_model"]
+__all__ = ["build_model", "check_model", "stand_ins"]
 
 
 def build_model(checkpoint: Checkpoint, dtype: torch.dtype, tensors: Mapping[str, Tensor]) -> Any:
@@ -52,12 +52,17 @@ def build_model(checkpoint: Checkpoint, dtype: torch.dtype, tensors: Mapping[str
     return model.eval()
 
 
+def stand_ins(checkpoint: Checkpoint, dtype: torch.dtype) -> dict[str, Tensor]:
+    """Return a tensor of each stored one's shape that takes the memory of a single number."""
+    return {name: torch.zeros((), dtype=dtype).expand(entry.shape) for name, entry in checkpoint.weights().items()}
+
+
 def check_model(checkpoint: Checkpoint, dtype: torch.dtype, *, in_place: bool) -> None:
     """Raise the CheckpointError that building would end in; with ``in_place``, also if the model needs copies.
 
-    Takes no memory for the weights: each is stood in for by a single number.
+    Takes no memory for the weights.
     """
-    tensors = {name: torch.zeros((), dtype=dtype).expand(entry.shape) for name, entry in checkpoint.weights().items()}
+    tensors = stand_ins(checkpoint, dtype)
     model = build_model(checkpoint, dtype, tensors)
     own = {tensor.data_ptr() for tensor in tensors.values()}
     copied = [name for name, parameter in model.named_parameters() if parameter.data_ptr() not in own]

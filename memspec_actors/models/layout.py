@@ -7,6 +7,7 @@ codes are placed one by one, for the kernels' blocks of rows must not straddle t
 """
 
 import math
+from typing import NamedTuple
 
 from memspec_actors.models.architecture import DecoderShape, LayerNames, expected_tensors
 from memspec_actors.models.checkpoint import Checkpoint
@@ -23,7 +24,7 @@ from memspec_actors.models.segments import (
     Slot,
 )
 
-__all__ = ["ALIGNMENT", "Layout", "int4_group"]
+__all__ = ["ALIGNMENT", "Coding", "Layout", "int4_group"]
 
 ALIGNMENT = 64
 KERNEL_GROUPS = (256, 128, 64, 32)  # inputs per scale that torch's int4 kernel knows
@@ -41,10 +42,21 @@ def int4_group(rows: int, columns: int, group_size: int) -> int | None:
     return next((group for group in KERNEL_GROUPS if size % group == 0 and columns % group == 0), None)
 
 
+class Coding(NamedTuple):
+    """Say what float weights of linear maps become; where transformers runs the model, only those of ``names`` do.
+
+    The ``head`` gets 8 bits.
+    """
+
+    codes: CodeName | None = None
+    names: frozenset[str] = frozenset()
+    head: str | None = HEAD
+
+
 class Layout:
     """Hand out aligned places in the order that the forward pass uses them.
 
-    ``codes`` quantises float weights of linear maps; ``packed`` says that GPTQ's codes stay codes, for a kernel works.
+    ``packed`` says that GPTQ's codes stay codes, for a kernel works.
     """
 
     def __init__(
@@ -53,16 +65,17 @@ class Layout:
         dtype: RunDtypeName,
         *,
         transposed: bool,
-        codes: CodeName | None = None,
+        coding: Coding,
         packed: bool = False,
     ) -> None:
         self._weights = checkpoint.weights()
         self._shape = checkpoint.shape
-        self._matrices = {} if self._shape is None else expected_tensors(self._shape)
+        shapes = {name: entry.shape for name, entry in self._weights.items()}
+        self._matrices = shapes if self._shape is None else expected_tensors(self._shape)
         self._form = checkpoint.gptq
         self._dtype = RUN_DTYPE_NAMES[dtype]
         self._transposed = transposed
-        self._codes = codes
+        self._coding = coding
         self._packed = packed
         self.nbytes = 0
         self.slots: dict[str, Slot | CodeSlot] = {}
@@ -71,7 +84,10 @@ class Layout:
     def place_all(self) -> None:
         if self._shape is None:
             for name in self._weights:
-                self._place(name)
+                if name in self._coding.names:
+                    self._place_to_quantise(name)
+                else:
+                    self._place(name)
             return
         # A tied embedding is also the head, and the head is the larger work. Untied, whole rows are only looked up.
         self._place("model.embed_tokens.weight", transposed=self._shape.tied and self._transposed)
@@ -98,7 +114,7 @@ class Layout:
 
     def _place_weights(self, *names: str) -> None:
         quantised = {name: gptq_weight(name, self._weights) for name in names}
-        if self._codes is None and not any(quantised.values()):
+        if self._coding.codes is None and not any(quantised.values()):
             self._place(*names, transposed=self._transposed)
             return
         for name, weight in quantised.items():
@@ -109,10 +125,11 @@ class Layout:
                 self._place_gptq(name, weight, self._form)
 
     def _place_to_quantise(self, name: str) -> None:
-        """Place a float weight as codes, or as it is where no kernel takes its sizes. A head gets 8 bits."""
+        """Place a float weight as codes, or as it is where no kernel takes its sizes."""
         rows, columns = self._matrices[name]
-        group = int4_group(rows, columns, OWN_GROUP) if self._codes == "int4" and name != HEAD else None
-        if group is None and self._codes is not None and columns % INT8_COLUMNS == 0:
+        codes, _, head = self._coding
+        group = int4_group(rows, columns, OWN_GROUP) if codes == "int4" and name != head else None
+        if group is None and codes is not None and columns % INT8_COLUMNS == 0:
             group = 0
         if group is None:
             self._place(name, transposed=self._transposed)

@@ -5,15 +5,15 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from memspec_actors.errors import ConfigError
 from memspec_actors.models.architecture import DecoderShape, LayerNames
 from memspec_actors.models.checkpoint import Checkpoint
 from memspec_actors.models.code_memory import CodeMemory
-from memspec_actors.models.dtypes import FLOAT_DTYPES, RUN_DTYPE_NAMES, CodeName, DtypeName, RunDtypeName
+from memspec_actors.models.coding import coding_of
+from memspec_actors.models.dtypes import FLOAT_DTYPES, RUN_DTYPE_NAMES, DtypeName, RunDtypeName
 from memspec_actors.models.head_norm import HeadNorm
 from memspec_actors.models.heap import give_back_freed
 from memspec_actors.models.int4 import Int4Map, int4_works
-from memspec_actors.models.int8 import Int8Map, int8_works
+from memspec_actors.models.int8 import Int8Map
 from memspec_actors.models.layout import ALIGNMENT, Layout
 from memspec_actors.models.lean import LayerWeights, LeanRunner, ModelWeights
 from memspec_actors.models.projection import MIN_PACKED_ITEMS, LinearMap, Projection, pack
@@ -41,11 +41,10 @@ class LoadPlan:
         """Lay a checkpoint out. ``private`` memory is filled once and for all: it gets what is fastest to run.
 
         GPTQ weights stay codes where torch's kernel works, whatever the dtype of the rest. Raises ConfigError for
-        "int8" or "int4" where torch or the model's runner cannot do that, CheckpointError if transformers, where it has
-        to run the model, cannot.
+        "int8" or "int4" where torch cannot do that or the model has no layers for it, CheckpointError if transformers,
+        where it has to run the model, cannot.
         """
         run_dtype = checkpoint.run_dtype(dtype)
-        codes = _codes(checkpoint, dtype)
         if checkpoint.shape is None and checkpoint.files:
             from memspec_actors.models.generic_build import check_model  # brings transformers in
 
@@ -56,7 +55,7 @@ class LoadPlan:
             checkpoint,
             run_dtype,
             transposed=staged and run_dtype == "float32",
-            codes=codes,
+            coding=coding_of(checkpoint, dtype),
             packed=checkpoint.gptq is not None and int4_works(),
         )
         layout.place_all()
@@ -112,13 +111,22 @@ class LoadPlan:
         if shape is None:
             from memspec_actors.models.generic import TransformersRunner
 
-            return TransformersRunner.bound(self.checkpoint, RUN_DTYPES[self.dtype], self._stored_tensors(view))
+            coded = {name: slot for name, slot in self.slots.items() if isinstance(slot, CodeSlot)}
+            return TransformersRunner.bound(
+                self.checkpoint,
+                RUN_DTYPES[self.dtype],
+                self._stored_tensors(view),
+                {name: CodeMemory.of(view, slot).map() for name, slot in coded.items()},
+                sum(slot.nbytes for slot in coded.values()),
+            )
         weights = self._weights(view, shape)
         return LeanRunner(shape, RUN_DTYPES[self.dtype], weights, nbytes=self.nbytes + weights.extra_nbytes)
 
     def _stored_tensors(self, view: Tensor) -> dict[str, Tensor]:
         tensors = {}
         for name, entry in self.checkpoint.weights().items():
+            if isinstance(self.slots[name], CodeSlot):
+                continue
             dtype = RUN_DTYPES[self.dtype] if entry.dtype in FLOAT_DTYPES else TORCH_DTYPES[entry.dtype]
             tensors[name] = self._tensor(view, name, dtype).reshape(entry.shape)
         return tensors
@@ -185,17 +193,3 @@ class LoadPlan:
         assert isinstance(slot, Slot), f"{name} is in codes"
         lying = matrix(view, slot.offset, slot.rows, slot.columns, dtype, transposed=slot.transposed)
         return lying.flatten() if slot.vector else lying.t()
-
-
-def _codes(checkpoint: Checkpoint, dtype: DtypeName) -> CodeName | None:
-    """Return what float weights are quantised to; raises ConfigError where that cannot be."""
-    if dtype not in ("int8", "int4"):
-        return None
-    if checkpoint.shape is None:
-        raise ConfigError(
-            f"{checkpoint.path}: dtype is {dtype!r}, but {checkpoint.why_generic}, which is not quantised on loading; "
-            'use "float32", "bfloat16" or "float16"'
-        )
-    if not (int8_works() and (dtype == "int8" or int4_works())):
-        raise ConfigError(f'dtype is {dtype!r}, but torch {torch.__version__} has no sound kernel; use "bfloat16"')
-    return dtype

@@ -35,9 +35,7 @@ class QuantisedProjection:
 
     def scaled_row(self, row: Tensor, scale: float, out: Tensor) -> None:
         """Write scale * row @ weight + bias to ``out``; all (1, n)."""
-        torch.mul(self._without_bias(row), scale, out=out)
-        if self.bias is not None:
-            out.add_(self.bias)
+        out.copy_(self(row * scale))  # scaled first, so that the kernel rounds what it rounds in a block of rows
 
     def add_row_to(self, hidden: Tensor, row: Tensor) -> None:
         """Add the map of one row to ``hidden``, both (1, n)."""

@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor
-from transformers import AutoModelForCausalLM, LlamaConfig
+from transformers import AutoModelForCausalLM, GemmaConfig, GPT2Config, GPTNeoXConfig, LlamaConfig, OPTConfig, PhiConfig
 
 from memspec_actors.config import Config, DraftConfig, TargetConfig
 from memspec_actors.errors import ConfigError
-from memspec_actors.models import plan
+from memspec_actors.models import coding
 from memspec_actors.models.checkpoint import Checkpoint
 from memspec_actors.models.loading import load_into
 from memspec_actors.models.loadout import Loadout
@@ -27,7 +27,7 @@ SIZES: dict[str, Any] = {
     "num_attention_heads": 2,
     "num_key_value_heads": 1,
     "head_dim": 16,
-    "vocab_size": 97,
+    "vocab_size": 112,
     "max_position_embeddings": 200,
 }
 LINEAR = 128 * (32 + 16 + 16 + 32) + 3 * 128 * 96
@@ -112,7 +112,7 @@ def test_the_planned_bytes_are_the_quantised_ones(tmp_path: Path, tied: bool) ->
     config = LlamaConfig(**SIZES, tie_word_embeddings=tied)
     checkpoint = Checkpoint.open(save_random(tmp_path, config, torch.bfloat16))
     groups = 2 * (2 * (32 + 16 + 16) + 128 + 2 * 2 * 96 + 3 * 128)  # of 64; 32 where 64 do not fit, in two layers
-    others = 2 * (97 * 128 + 5 * 128) + (0 if tied else 97 * (128 + 2))
+    others = 2 * (112 * 128 + 5 * 128) + (0 if tied else 112 * (128 + 2))
     planned = {"int8": 2 * (LINEAR + 2 * OUTPUTS) + others, "int4": 2 * LINEAR // 2 + 4 * groups + others}
     for dtype, least in planned.items():
         draft = LoadPlan.of(checkpoint, dtype)  # type: ignore[arg-type]
@@ -152,21 +152,57 @@ def test_float16_stays_near_transformers(directory: Path) -> None:
     assert distance(got, reference(directory, lambda name, weight: weight)) < 0.004
 
 
-def test_what_only_transformers_runs_is_refused(make_checkpoint: Callable[..., Path], tmp_path: Path) -> None:
-    """Else a user would believe that a draft is small which is not."""
-    from transformers import GPTNeoXConfig
+def generic_configs() -> dict[str, Any]:
+    common = {"vocab_size": 112, "hidden_size": 64, "num_attention_heads": 2, "max_position_embeddings": 200}
+    layers = {**common, "num_hidden_layers": 2, "intermediate_size": 96}
+    return {
+        "GPTNeoXForCausalLM": GPTNeoXConfig(**layers),
+        "OPTForCausalLM": OPTConfig(**common, num_hidden_layers=2, ffn_dim=96, word_embed_proj_dim=64, pad_token_id=1),
+        "PhiForCausalLM": PhiConfig(**layers),
+        "GemmaForCausalLM": GemmaConfig(**layers, num_key_value_heads=1, head_dim=32),
+    }
 
-    config = GPTNeoXConfig(
-        hidden_size=32, num_hidden_layers=1, num_attention_heads=2, intermediate_size=64, vocab_size=97
-    )
+
+@pytest.mark.parametrize("family", generic_configs())
+@pytest.mark.parametrize("dtype", ["int8", "int4"])
+def test_families_that_transformers_runs_are_quantised_too(tmp_path: Path, family: str, dtype: str) -> None:
+    """Else "any checkpoint" would be those of a few families."""
+    directory = save_random(tmp_path, generic_configs()[family], torch.bfloat16)
+    checkpoint = Checkpoint.open(directory)
+    assert checkpoint.shape is None
+    heads = ("embed_out.weight", "lm_head.weight")
+    embedded = ("embed_in.weight", "embed_tokens.weight", "embed_positions.weight")
+
+    def rounded(name: str, weight: Tensor) -> Tensor:
+        if weight.dim() != 2 or name.endswith(embedded):
+            return weight
+        return rounded_int8(weight) if dtype == "int8" or name in heads else rounded_int4(weight)
+
+    plain = LoadPlan.of(checkpoint, "bfloat16")
+    draft = LoadPlan.of(checkpoint, dtype)  # type: ignore[arg-type]
+    assert draft.nbytes < 0.8 * plain.nbytes
+    memory = torch.zeros(draft.nbytes, dtype=torch.uint8)
+    load_into(draft, memory, chunk_bytes=10_000)
+    runner = draft.bind(memory)
+    assert abs(runner.nbytes - draft.nbytes) <= 64 * len(draft.slots)
+    cache = runner.new_cache(40)
+    got = torch.cat([runner.forward(piece, cache) for piece in torch.split(IDS, [30, 1, 9])])
+    bfloat16 = open_runner(checkpoint, dtype="bfloat16")
+    noise = distance(bfloat16.forward(IDS, bfloat16.new_cache(40)), reference(directory, lambda name, weight: weight))
+    assert distance(got, reference(directory, rounded)) < 2 * noise
+
+
+def test_a_model_without_linear_layers_is_refused(tmp_path: Path) -> None:
+    """Else a user would believe that a draft is small which is not: GPT-2's layers are of another kind."""
+    config = GPT2Config(n_embd=32, n_layer=1, n_head=2, vocab_size=97, n_positions=64)
     checkpoint = Checkpoint.open(save_random(tmp_path, config, torch.float32))
-    with pytest.raises(ConfigError, match=r'dtype is \'int8\', but the architecture is GPTNeoX.*use "float32"'):
+    with pytest.raises(ConfigError, match=r"dtype is 'int8', but GPT2LMHeadModel has no layers.*use \"float32\""):
         LoadPlan.of(checkpoint, "int8")
 
 
 def test_a_torch_without_the_kernel_is_named(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Else "int4" would silently take four times the memory."""
-    monkeypatch.setattr(plan, "int4_works", lambda: False)
+    monkeypatch.setattr(coding, "int4_works", lambda: False)
     with pytest.raises(ConfigError, match=r"dtype is 'int4', but torch \S+ has no sound kernel"):
         LoadPlan.of(Checkpoint.open(directory), "int4")
     LoadPlan.of(Checkpoint.open(directory), "int8")
