@@ -1,6 +1,7 @@
 """Figure 12: with room for more drafts bandits gain, memspec hardly needs it.
 
-At the pace of the larger device, as in the paper. Replayed from traces; about 3 minutes on two cores.
+At the pace of the larger device, as in the paper. Replayed from traces; about 5 minutes on two cores, most of it the
+oracle's planning.
 """
 
 from memspec_actors.bench.replays import SWEPT
