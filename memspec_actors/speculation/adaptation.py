@@ -67,7 +67,8 @@ class AdaptiveLength:
 class BoundThreshold:
     """AdaEDL's threshold: nudged so that the smoothed acceptance rate approaches its goal.
 
-    Source: Agrawal et al. 2024 with the update and the constants of Zhang et al. 2024, "Draft & Verify", section 3.4.
+    A rate beyond the goal lowers it only if the draft ended before its limit. Source: Agrawal et al. 2024 with the
+    update of Zhang et al. 2024, "Draft & Verify", section 3.4; constants and first threshold are those of its code.
     """
 
     calibration = ()
@@ -76,14 +77,19 @@ class BoundThreshold:
 
     def __init__(self) -> None:
         self.threshold = ADAEDL_FIRST
-        self._rate: float | None = None
+        self._rate = 0.0
 
     def observe(self, report: IterationReport) -> None:
         if not report.drafted:
             return
         rate = report.accepted / report.drafted
-        self._rate = rate if self._rate is None else self.RATE_DECAY * self._rate + (1 - self.RATE_DECAY) * rate
-        nudged = self.threshold + (self.STEP if self._rate <= self.GOAL else -self.STEP)
+        self._rate = self.RATE_DECAY * self._rate + (1 - self.RATE_DECAY) * rate
+        if self._rate < self.GOAL:
+            nudged = self.threshold + self.STEP
+        elif report.drafted < MAX_ADAPTIVE_TOKENS:
+            nudged = self.threshold - self.STEP
+        else:
+            nudged = self.threshold
         self.threshold = self.THRESHOLD_DECAY * self.threshold + (1 - self.THRESHOLD_DECAY) * nudged
 
 

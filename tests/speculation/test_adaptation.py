@@ -136,14 +136,23 @@ def test_heuristic_grows_by_two_and_shrinks_by_one() -> None:
 @settings(max_examples=50, deadline=None)
 @given(verified())
 def test_adaedl_follows_its_recurrence(reports: list[IterationReport]) -> None:
-    learned, threshold, smoothed = Adaptation("adaedl", "exact"), 0.0, None
+    """As "Draft & Verify" has it: towards nine in ten accepted, by a smoothed step of a hundredth."""
+    learned, threshold, smoothed = Adaptation("adaedl", "exact"), 0.8, 0.0
     for report in reports:
         learned.observe(report)
         if report.drafted:
-            rate = report.accepted / report.drafted
-            smoothed = rate if smoothed is None else (smoothed + rate) / 2
-            threshold = 0.9 * threshold + 0.1 * (threshold + (0.01 if smoothed <= 0.9 else -0.01))
+            smoothed = (smoothed + report.accepted / report.drafted) / 2
+            threshold = 0.9 * threshold + 0.1 * (threshold + (0.01 if smoothed < 0.9 else -0.01))
     assert learned.thresholds("r", 0).stop_threshold == pytest.approx(threshold)
+
+
+def test_adaedl_does_not_lower_a_threshold_that_stopped_nothing() -> None:
+    """A draft that is always right would take a threshold down that the first wrong one needs."""
+    learned, thresholds = Adaptation("adaedl", "exact"), []
+    for drafted in (19, 19, 19, 19, 20, 20, 19):
+        learned.observe(report_of(drafted, drafted))
+        thresholds.append(learned.thresholds("r", 0).stop_threshold)
+    assert thresholds == pytest.approx([0.801, 0.802, 0.803, 0.802, 0.802, 0.802, 0.801])
 
 
 def expected_rate(length: int, accept: float, draft_us: float, verify_us: float, slope_us: float) -> float:
