@@ -1,70 +1,26 @@
 """Compare the systems of the AdaSD paper's tables, interleaved prompt by prompt on the same engine."""
 
-import math
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, NamedTuple
 
-import msgspec
 from msgspec.structs import replace
-from tokenizers import Tokenizer
 
+from memspec_actors.bench.comparison import geomean
 from memspec_actors.bench.datasets import DataSet
-from memspec_actors.bench.quality import agreement, log_likelihoods, task_accuracy
+from memspec_actors.bench.methods_report import BASE, GENERAL_STATIC, MethodsReport, Row
+from memspec_actors.bench.quality import Answer, Judge, answered, task_accuracy
 from memspec_actors.config import Config
 from memspec_actors.engine import MemSpec
 from memspec_actors.methods import METHODS
-from memspec_actors.models.checkpoint import Checkpoint
-from memspec_actors.models.loadout import model_directory
-from memspec_actors.models.runner import Runner, open_runner
 from memspec_actors.protocols.results import GenerationResult
 
-__all__ = ["BASE", "SYSTEMS", "AdaSDReport", "Quality", "Row", "compare"]
+__all__ = ["SYSTEMS", "compare"]
 
-BASE = "vanilla"
 DRAFT = "draft"  # the draft alone
 SYSTEMS = (*METHODS, "target", DRAFT)
-GENERAL_STATIC = "general-static"
 
 Progress = Callable[[str, int, int], None]
-
-
-class Quality(msgspec.Struct, frozen=True, kw_only=True):
-    """How good the texts were; ``task_accuracy`` is null where no answer is known."""
-
-    task_accuracy: float | None
-    log_likelihood: float  # nats per token under the target
-    agreement: float  # with the lossless text
-
-
-class Row(msgspec.Struct, frozen=True, kw_only=True):
-    """What one method did on one data set; ``speedup`` is over vanilla in the same run, under the same policy."""
-
-    dataset: str
-    method: str
-    policy: str
-    tokens_per_second: float
-    drafted_per_step: float
-    accepted_per_step: float
-    acceptance_rate: float
-    departure_share: float
-    lossless: bool
-    speedup: float
-    quality: Quality
-
-
-class AdaSDReport(msgspec.Struct, frozen=True, kw_only=True):
-    """The comparison: speed-ups over vanilla (geometric mean over data sets), and with and without MemSpec.
-
-    ``with_memspec`` gives the mixed prompts' speed-up over a general draft of fixed length, by policy and method.
-    """
-
-    geomean: Mapping[str, float]
-    with_memspec: Mapping[str, Mapping[str, float]]
-    share_thresholds: bool
-    prompts_per_dataset: int
-    max_new_tokens: int
-    rows: tuple[Row, ...]
 
 
 class _Cell(NamedTuple):
@@ -86,28 +42,31 @@ async def compare(
     systems: Sequence[str] = SYSTEMS,
     max_new_tokens: int,
     progress: Progress,
-) -> AdaSDReport:
+) -> MethodsReport:
     """Decode every prompt with every system.
 
     Without a ``policy`` a data set of one domain is decoded with the draft of its domain, any other with the configured
     policy, and mixed prompts under ``general-static`` too. With ``config.speculation.share_thresholds`` what is learned
     is kept from prompt to prompt of a data set.
     """
-    directory = model_directory(config.target.model)
-    target = open_runner(Checkpoint.open(directory), dtype=config.target.dtype)
-    tokenizer = Tokenizer.from_file(str(directory / "tokenizer.json"))
+    judge = Judge(config)
     rows: list[Row] = []
+    counted: list[Row] = []
+    answers: dict[str, list[Answer]] = {system: [] for system in systems}
     cells = _cells(config, datasets, policy)
     for number, cell in enumerate(cells):
         progress("data sets", number, len(cells))
         runs = await _run(config, cell, systems, max_new_tokens, progress)
-        rows += [_row(cell, system, runs, target, tokenizer) for system in systems]
-    counted = {(cell.dataset.name, cell.policy) for cell in cells if cell.counts}
-    return AdaSDReport(
-        geomean={
-            system: _geomean([r.speedup for r in rows if r.method == system and (r.dataset, r.policy) in counted])
-            for system in systems
-        },
+        for system in systems:
+            rows.append(_row(cell, system, runs, judge))
+            if cell.counts:
+                counted.append(rows[-1])
+                answers[system] += answered(cell.dataset, runs[system])
+    speedups = {system: [row.speedup for row in counted if row.method == system] for system in systems}
+    return MethodsReport(
+        geomean={system: geomean(values) for system, values in speedups.items()},
+        best={system: max(values) for system, values in speedups.items()},
+        accuracy={system: task_accuracy(given, judge.tokenizer) for system, given in answers.items() if given},
         with_memspec=_with_memspec(rows),
         share_thresholds=config.speculation.share_thresholds,
         prompts_per_dataset=max(len(dataset.tasks) for dataset in datasets),
@@ -169,7 +128,7 @@ async def _generate(engine: MemSpec, system: str, cell: _Cell, prompt: str, max_
     return await engine.generate(prompt, **options)
 
 
-def _row(cell: _Cell, system: str, runs: _Runs, target: Runner, tokenizer: Tokenizer) -> Row:
+def _row(cell: _Cell, system: str, runs: _Runs, judge: Judge) -> Row:
     results = runs[system]
     metrics = [result.metrics.speculative_decoding for result in results]
     steps, drafted = sum(m.num_spec_steps for m in metrics), sum(m.num_draft_tokens for m in metrics)
@@ -186,30 +145,7 @@ def _row(cell: _Cell, system: str, runs: _Runs, target: Runner, tokenizer: Token
         departure_share=sum(r.metrics.departures.num_tokens for r in results) / sum(len(r.token_ids) for r in results),
         lossless=all(result.lossless for result in results),
         speedup=speed / _tokens_per_second(runs[BASE]),
-        quality=_quality(cell.dataset, results, runs[BASE], target, tokenizer),
-    )
-
-
-def _quality(
-    dataset: DataSet,
-    results: Sequence[GenerationResult],
-    reference: Sequence[GenerationResult],
-    target: Runner,
-    tokenizer: Tokenizer,
-) -> Quality:
-    answers = [
-        (task.request, result.token_ids) for task, result in zip(dataset.tasks, results, strict=True) if task.request
-    ]
-    likelihoods = [
-        value
-        for task, result in zip(dataset.tasks, results, strict=True)
-        for value in log_likelihoods(target, tokenizer.encode(task.prompt).ids, result.token_ids)
-    ]
-    agreements = [agreement(r.token_ids, other.token_ids) for r, other in zip(results, reference, strict=True)]
-    return Quality(
-        task_accuracy=task_accuracy(answers, tokenizer) if answers else None,
-        log_likelihood=sum(likelihoods) / len(likelihoods),
-        agreement=sum(agreements) / len(agreements),
+        quality=judge.quality(cell.dataset, results, runs[BASE]),
     )
 
 
@@ -228,7 +164,3 @@ def _with_memspec(rows: Sequence[Row]) -> dict[str, dict[str, float]]:
         if row.dataset in datasets and row.method in METHODS:
             found.setdefault(row.policy, {})[row.method] = row.tokens_per_second / base[0]
     return found
-
-
-def _geomean(values: Sequence[float]) -> float:
-    return math.exp(sum(map(math.log, values)) / len(values))

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from memspec_actors.bench.adasd import BASE, AdaSDReport
+from memspec_actors.bench.methods_report import BASE, MethodsReport
 from memspec_actors.errors import ConfigError
 
 __all__ = ["check_plotting", "draw"]
@@ -16,7 +16,7 @@ def check_plotting() -> None:
         raise ConfigError("figures need matplotlib; install memspec-actors[plots]") from error
 
 
-def draw(report: AdaSDReport, path: Path) -> None:
+def draw(report: MethodsReport, path: Path) -> None:
     """Write a bar chart of speed-ups over vanilla to ``path``; its ending tells the format."""
     from matplotlib.figure import Figure
 

@@ -6,16 +6,63 @@ from difflib import SequenceMatcher
 import torch
 from tokenizers import Tokenizer
 
-from memspec_actors.models.runner import Runner
+from memspec_actors.bench.datasets import DataSet
+from memspec_actors.bench.methods_report import Quality
+from memspec_actors.config import Config
+from memspec_actors.models.checkpoint import Checkpoint
+from memspec_actors.models.loadout import model_directory
+from memspec_actors.models.runner import Runner, open_runner
+from memspec_actors.protocols.results import GenerationResult
 from memspec_actors.zoo.quality import measure_quality
 from memspec_actors.zoo.world import Request
 
-__all__ = ["agreement", "log_likelihoods", "task_accuracy"]
+__all__ = ["Answer", "Judge", "agreement", "answered", "log_likelihoods", "task_accuracy"]
+
+Answer = tuple[Request, Sequence[int]]
 
 _CHECKS = {"math": "sums", "code": "code_behaves"}  # of the other domains the whole text of an item is checked
 
 
-def task_accuracy(answers: Sequence[tuple[Request, Sequence[int]]], tokenizer: Tokenizer) -> float:
+class Judge:
+    """Tell how good texts are; the likelihood of a text that several methods give is worked out once."""
+
+    def __init__(self, config: Config) -> None:
+        directory = model_directory(config.target.model)
+        self.tokenizer = Tokenizer.from_file(str(directory / "tokenizer.json"))
+        self._target = open_runner(Checkpoint.open(directory), dtype=config.target.dtype)
+        self._likelihoods: dict[tuple[str, tuple[int, ...]], list[float]] = {}
+
+    def quality(
+        self, dataset: DataSet, results: Sequence[GenerationResult], reference: Sequence[GenerationResult]
+    ) -> Quality:
+        """Judge the texts of a data set's tasks; ``reference`` has the lossless ones."""
+        answers = answered(dataset, results)
+        likelihoods = [
+            value
+            for task, result in zip(dataset.tasks, results, strict=True)
+            for value in self._log_likelihoods(task.prompt, result.token_ids)
+        ]
+        agreements = [agreement(r.token_ids, other.token_ids) for r, other in zip(results, reference, strict=True)]
+        return Quality(
+            task_accuracy=task_accuracy(answers, self.tokenizer) if answers else None,
+            log_likelihood=sum(likelihoods) / len(likelihoods),
+            agreement=sum(agreements) / len(agreements),
+        )
+
+    def _log_likelihoods(self, prompt: str, ids: tuple[int, ...]) -> list[float]:
+        if (prompt, ids) not in self._likelihoods:
+            prompt_ids = self.tokenizer.encode(prompt).ids
+            self._likelihoods[prompt, ids] = log_likelihoods(self._target, prompt_ids, ids)
+        return self._likelihoods[prompt, ids]
+
+
+def answered(dataset: DataSet, results: Sequence[GenerationResult]) -> list[Answer]:
+    """Pair the texts of a data set's tasks with the requests that know the right answers, where there are such."""
+    tasks = zip(dataset.tasks, results, strict=True)
+    return [(task.request, result.token_ids) for task, result in tasks if task.request]
+
+
+def task_accuracy(answers: Sequence[Answer], tokenizer: Tokenizer) -> float:
     """Return the share of items that are answered right.
 
     A sum is right if it holds, code if it behaves as the true one when run, any other item if its text is the world's.

@@ -6,12 +6,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from memspec_actors.cli.config import ConfigOption, load_config
-from memspec_actors.cli.output import circumstances, print_json, progress_bars
 
 if TYPE_CHECKING:
-    from memspec_actors.bench.adasd import AdaSDReport
     from memspec_actors.bench.datasets import DataSet
-    from memspec_actors.config import Config
 
 __all__ = ["app"]
 
@@ -53,23 +50,18 @@ def adasd(
     figure: Annotated[Path | None, typer.Option(metavar="FILE", help="Draw the speed-ups (.png, .svg, .pdf).")] = None,
 ) -> None:
     """Compare AdaSD and its rivals with vanilla speculative decoding: speed, acceptance, quality."""
-    if figure is not None:
-        from memspec_actors.bench.adasd_figure import check_plotting
+    from memspec_actors.cli.bench_adasd import bench_adasd
 
-        check_plotting()  # before the long work
-    chosen = load_config(config)
-    report = _compare(
-        chosen,
+    bench_adasd(
+        load_config(config),
         _datasets(prompts or [], count or (QUICK_PROMPTS if quick else PROMPTS)),
-        policy,
-        max_new_tokens or (QUICK_TOKENS if quick else TOKENS),
+        policy=policy,
+        max_new_tokens=max_new_tokens or (QUICK_TOKENS if quick else TOKENS),
         share=share,
+        quick=quick,
+        json=json,
+        figure=figure,
     )
-    if figure is not None:
-        from memspec_actors.bench.adasd_figure import draw
-
-        draw(report, figure)
-    _show(report, json, chosen.target.num_threads, chosen.target.dtype)
 
 
 @app.command("policies")
@@ -106,36 +98,3 @@ def _datasets(prompts: list[Path], count: int) -> "list[DataSet]":
     from memspec_actors.bench.datasets import file_dataset, zoo_datasets
 
     return [file_dataset(path, count) for path in prompts] or zoo_datasets(count)
-
-
-def _compare(
-    config: "Config", datasets: "list[DataSet]", policy: str | None, max_new_tokens: int, *, share: bool
-) -> "AdaSDReport":
-    import logging
-    from functools import partial
-
-    import anyio
-    from msgspec.structs import replace
-
-    from memspec_actors.bench.adasd import compare
-
-    logging.getLogger("memspec_actors").setLevel(logging.ERROR)  # that methods are lossy is what the table is about
-    config = replace(config, speculation=replace(config.speculation, share_thresholds=share))
-    with progress_bars() as progress:
-        return anyio.run(
-            partial(compare, config, datasets, policy=policy, max_new_tokens=max_new_tokens, progress=progress)
-        )
-
-
-def _show(report: "AdaSDReport", json: Path | None, threads: int, dtype: str) -> None:
-    import msgspec
-
-    from memspec_actors.cli.bench_table import print_adasd
-
-    figures = msgspec.to_builtins(report) | circumstances(threads, dtype)
-    if json == Path("-"):
-        print_json(figures)
-        return
-    print_adasd(report)
-    if json is not None:
-        json.write_bytes(msgspec.json.format(msgspec.json.encode(figures)))

@@ -6,16 +6,19 @@ from rich.box import SIMPLE
 from rich.console import Console
 from rich.table import Table
 
-from memspec_actors.bench.adasd import AdaSDReport, Row
+from memspec_actors.bench.methods_report import MethodsReport, Row
+from memspec_actors.bench.paper.claims import judge
+from memspec_actors.bench.paper.evaluation import STUDIES
+from memspec_actors.bench.paper.finding import Finding
 
-__all__ = ["print_adasd"]
+__all__ = ["print_methods"]
 
 FILE_WIDTH = 120  # where it is no terminal
 COLUMNS = ("tokens/s", "speed-up", "drafted", "accepted", "rate", "departed", "accuracy", "log p", "agreement")
 
 
-def print_adasd(report: AdaSDReport) -> None:
-    """Print a table for each data set, the geometric means, and the methods with and without MemSpec."""
+def print_methods(report: MethodsReport, finding: Finding) -> None:
+    """Print a table for each data set, the means, the methods with and without MemSpec, and the goals."""
     console = Console()
     if not console.is_terminal:
         console = Console(width=FILE_WIDTH)
@@ -31,6 +34,8 @@ def print_adasd(report: AdaSDReport) -> None:
     console.print(_pairs("speed-up over vanilla, geometric mean over the data sets", report.geomean))
     for policy, speedups in report.with_memspec.items():
         console.print(_pairs(f"mixed prompts, {policy}: over a general draft of fixed length", speedups))
+    console.print(_goals(finding))
+    console.print(f"{finding.wall_s:.0f} s, {finding.setting}")
 
 
 def _cells(row: Row) -> list[str]:
@@ -54,4 +59,15 @@ def _pairs(title: str, values: Mapping[str, float]) -> Table:
     table.add_column("speed-up", justify="right")
     for method, value in values.items():
         table.add_row(method, f"{value:.3f}")
+    return table
+
+
+def _goals(finding: Finding) -> Table:
+    table = Table("", title="goals", title_justify="left", box=SIMPLE)
+    for column in ("ours", "paper", "goal", "verdict"):
+        table.add_column(column, justify="right")
+    (study,) = (each for each in STUDIES if each.name == finding.study)
+    for claim in study.claims:
+        verdict = judge(claim, finding)
+        table.add_row(claim.says, claim.written(verdict.ours), claim.paper, claim.written_goal, verdict.text)
     return table

@@ -224,4 +224,40 @@ STUDIES = (
             for setting in ("full", *map(without, LEFT_OUT))
         ),
     ),
+    Study(
+        "adasd",
+        "AdaSD's tables: when to stop drafting, what to accept",
+        "Every method over vanilla speculative decoding with five tokens, real runs; figures are of the AdaSD paper.",
+        (
+            Claim(says="gen-only, best data set", ours=scalar("gen-only: best data set"), paper="1.422", goal=1.25),
+            Claim(says="gain-only, best data set", ours=scalar("gain-only: best data set"), goal=1.25),
+            Claim(says="adasd, best data set", ours=scalar("adasd: best data set"), paper="1.457", goal=1.46),
+            Claim(says="typical, best data set", ours=scalar("typical: best data set"), goal=1.46),
+            Claim(
+                says="adasd over assistedgen, geometric mean",
+                ours=scalar("adasd over assistedgen"),
+                paper="0.974–1.142",
+                goal=1.0,
+            ),
+            *(
+                Claim(
+                    says=f"{method}: right answers lost",
+                    ours=scalar(f"{method}: accuracy lost"),
+                    paper=paper,
+                    goal=0.018,
+                    at_most=True,
+                    percent=True,
+                )
+                for method, paper in (("adasd", "< 1.8 %"), ("typical", ""))
+            ),
+            *(
+                Claim(
+                    says=f"{method} over fixed:5, both with memspec, mixed prompts",
+                    ours=scalar(f"{method} with memspec"),
+                    goal=1.0,
+                )
+                for method in ("gen-only", "gain-only")
+            ),
+        ),
+    ),
 )

@@ -8,6 +8,7 @@ from pathlib import Path
 import msgspec
 
 from memspec_actors.bench.comparison import PolicyComparison
+from memspec_actors.bench.methods_report import MethodsReport
 from memspec_actors.errors import TraceError
 
 __all__ = ["Finding", "machine", "read_finding", "write_finding"]
@@ -16,9 +17,9 @@ __all__ = ["Finding", "machine", "read_finding", "write_finding"]
 class Finding(msgspec.Struct, frozen=True, kw_only=True):
     """The figures of one study, and the circumstances without which they say nothing.
 
-    ``comparisons`` holds one comparison of policies for every setting of what the study varies, ``scalars`` figures of
-    other kinds. ``setting`` tells how much was measured, ``timed_on`` whose times these are (a device's, if texts were
-    replayed), ``emulated`` what was not the real thing.
+    ``comparisons`` holds one comparison of policies for every setting of what the study varies, ``methods`` one of
+    methods, ``scalars`` figures of other kinds. ``setting`` tells how much was measured, ``timed_on`` whose times these
+    are (a device's, if texts were replayed), ``emulated`` what was not the real thing.
     """
 
     study: str
@@ -34,6 +35,7 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     dtype: str
     comparisons: Mapping[str, PolicyComparison] = {}
     scalars: Mapping[str, float] = {}
+    methods: MethodsReport | None = None
 
 
 def machine() -> str:

@@ -3,11 +3,12 @@
 from collections.abc import Mapping
 from importlib.resources import files
 
-from memspec_actors.bench.paper.report import Report, Section, Table, verdict_table
+from memspec_actors.bench.paper.report import Report, Section, verdict_table
+from memspec_actors.bench.paper.table import Table
 
 __all__ = ["to_html", "to_markdown"]
 
-TITLE = "The MemSpec paper's evaluation, reproduced"
+TITLE = "The papers' evaluations, reproduced"
 MISSING = "Missing: there is no file of this study; python bench/{name}.py --json {name}.json writes it."
 NOTE = (
     "Our figures are of the embedded models unless a command says otherwise. Gains are over general-static in the "

@@ -8,20 +8,13 @@ from memspec_actors.bench.paper.claims import Verdict, judge
 from memspec_actors.bench.paper.evaluation import STUDIES, Study
 from memspec_actors.bench.paper.figures import cell, datasets, focus
 from memspec_actors.bench.paper.finding import Finding
+from memspec_actors.bench.paper.method_tables import method_tables
+from memspec_actors.bench.paper.table import Table
 
-__all__ = ["Report", "Section", "Table", "compose", "verdict_table"]
+__all__ = ["Report", "Section", "compose", "verdict_table"]
 
 OVER_GENERAL = "Throughput from the first draft on, over general-static / over the strict general draft"
 SHARES = ("desired", "fallback", "target_only", "catch_up", "prediction", "waited")
-
-
-@dataclass(frozen=True)
-class Table:
-    """Rows of text under a heading; the first cell of a row is its name."""
-
-    caption: str
-    head: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
 
 
 @dataclass(frozen=True)
@@ -103,6 +96,8 @@ def _tables(finding: Finding) -> list[Table]:
         tables = [_by_dataset(found), _shares(found)]
     elif finding.comparisons:
         tables = [_by_setting(finding.study, finding.comparisons)]
+    if finding.methods is not None:
+        return method_tables(finding.methods)  # the scalars are read off them
     if finding.scalars:
         rows = tuple((name, f"{value:.3f}") for name, value in finding.scalars.items())
         tables.append(Table("Figures", ("", "value"), rows))

@@ -20,7 +20,7 @@ BENCH = Path(__file__).parents[3] / "bench"
 
 @pytest.fixture(scope="module")
 def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """Run bench/report.py on a folder with five findings."""
+    """Run bench/report.py on a folder with six findings."""
     folder = tmp_path_factory.mktemp("results")
     write_findings(folder)
     with pytest.MonkeyPatch.context() as patch:
@@ -53,6 +53,17 @@ def section(page: str, name: str) -> str:
         ("predictor_inputs", "| prompt+recent: top2 | 90.0% | – | 95.7% | ≥ 95.7% | missed by 5.7 points |"),
         ("predictor_inputs", "| prompt: top1 | – | – | 31.9% | – | not measured |"),
         ("throughput", "| memspec | 1.500 / 1.200 | 1.500 / 1.200 |"),
+        ("adasd", "| gen-only, best data set | 1.240 | – | 1.422 | ≥ 1.250 | missed by 0.8% |"),
+        ("adasd", "| adasd over assistedgen, geometric mean | 1.250 | – | 0.974–1.142 | ≥ 1.000 | met |"),
+        (
+            "adasd",
+            "| adasd: right answers lost | 10.0% | – | < 1.8 % | ≤ 1.8% | missed by 8.2 points |",
+        ),
+        ("adasd", "| gen-only over fixed:5, both with memspec, mixed prompts | 1.116 | – | – | ≥ 1.000 | met |"),
+        ("adasd", "| method | law (static:law) | mixed (memspec) | mixed (general-static) | geometric mean |"),
+        ("adasd", "| adasd* | 150 (1.50) | 135 (1.35) | 120 (1.20) | 1.500 |"),
+        ("adasd", "| adasd* | 85.0% (1.0%) | 85.0% (1.0%) | 85.0% (1.0%) | 85.0% |"),
+        ("adasd", "| gen-only | 4.5 of 5.0 | 4.5 of 5.0 | 4.5 of 5.0 |"),
     ],
 )
 def test_each_figure_stands_beside_the_papers_with_its_verdict(pages: dict[str, str], study: str, line: str) -> None:

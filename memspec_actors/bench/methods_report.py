@@ -1,0 +1,67 @@
+"""What a comparison of methods found: rows by data set and method, and the figures that there are goals for."""
+
+from collections.abc import Mapping
+
+import msgspec
+
+from memspec_actors.bench.datasets import MIXED
+
+__all__ = ["BASE", "GENERAL_STATIC", "MethodsReport", "Quality", "Row", "scalars"]
+
+BASE = "vanilla"
+GENERAL_STATIC = "general-static"
+LOSSY = ("adasd", "typical")
+FASTER_STOPS = ("gen-only", "gain-only")
+
+
+class Quality(msgspec.Struct, frozen=True, kw_only=True):
+    """How good the texts were; ``task_accuracy`` is null where no answer is known."""
+
+    task_accuracy: float | None
+    log_likelihood: float  # nats per token under the target
+    agreement: float  # with the lossless text
+
+
+class Row(msgspec.Struct, frozen=True, kw_only=True):
+    """What one method did on one data set; ``speedup`` is over vanilla in the same run, under the same policy."""
+
+    dataset: str
+    method: str
+    policy: str
+    tokens_per_second: float
+    drafted_per_step: float
+    accepted_per_step: float
+    acceptance_rate: float
+    departure_share: float
+    lossless: bool
+    speedup: float
+    quality: Quality
+
+
+class MethodsReport(msgspec.Struct, frozen=True, kw_only=True):
+    """The comparison, by method: speed-ups over vanilla, and the share of all answers that are right.
+
+    ``geomean`` and ``best`` are over the data sets. ``with_memspec`` gives the mixed prompts' speed-up over a general
+    draft of fixed length, by policy and method.
+    """
+
+    geomean: Mapping[str, float]
+    best: Mapping[str, float]
+    accuracy: Mapping[str, float]
+    with_memspec: Mapping[str, Mapping[str, float]]
+    share_thresholds: bool
+    prompts_per_dataset: int
+    max_new_tokens: int
+    rows: tuple[Row, ...]
+
+
+def scalars(report: MethodsReport) -> dict[str, float]:
+    """Return the figures that there are goals for, as far as they were measured."""
+    found = {f"{method}: best data set": speedup for method, speedup in report.best.items() if method != BASE}
+    if {"adasd", "assistedgen"} <= report.geomean.keys():
+        found["adasd over assistedgen"] = report.geomean["adasd"] / report.geomean["assistedgen"]
+    for method in LOSSY:
+        if {method, BASE} <= report.accuracy.keys():
+            found[f"{method}: accuracy lost"] = report.accuracy[BASE] - report.accuracy[method]
+    mixed = {row.method: row for row in report.rows if row.dataset == MIXED and row.policy != GENERAL_STATIC}
+    return found | {f"{stop} with memspec": mixed[stop].speedup for stop in FASTER_STOPS if stop in mixed}

@@ -1,0 +1,93 @@
+"""``memspec bench adasd``: how it runs, and what it keeps and prints."""
+
+import shlex
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from memspec_actors.cli.output import circumstances, print_json, progress_bars
+
+if TYPE_CHECKING:
+    from memspec_actors.bench.datasets import DataSet
+    from memspec_actors.bench.methods_report import MethodsReport
+    from memspec_actors.bench.paper.finding import Finding
+    from memspec_actors.config import Config
+
+__all__ = ["bench_adasd"]
+
+
+def bench_adasd(
+    config: "Config",
+    datasets: "Sequence[DataSet]",
+    *,
+    policy: str | None,
+    max_new_tokens: int,
+    share: bool,
+    quick: bool,
+    json: Path | None,
+    figure: Path | None,
+) -> None:
+    """Compare the methods; print tables, or JSON where ``json`` is ``-``."""
+    from msgspec.structs import replace
+
+    from memspec_actors.bench.adasd_figure import check_plotting, draw
+    from memspec_actors.bench.paper.finding import write_finding
+    from memspec_actors.cli.bench_table import print_methods
+
+    if figure is not None:
+        check_plotting()  # before the long work
+    config = replace(config, speculation=replace(config.speculation, share_thresholds=share))
+    began = time.perf_counter()
+    report = _compare(config, datasets, policy, max_new_tokens)
+    finding = _finding(config, report, quick=quick, wall_s=time.perf_counter() - began)
+    if figure is not None:
+        draw(report, figure)
+    if json == Path("-"):
+        print_json(finding)
+        return
+    print_methods(report, finding)
+    if json is not None:
+        write_finding(json, finding)
+
+
+def _compare(
+    config: "Config", datasets: "Sequence[DataSet]", policy: str | None, max_new_tokens: int
+) -> "MethodsReport":
+    import logging
+    from functools import partial
+
+    import anyio
+
+    from memspec_actors.bench.adasd import compare
+
+    logging.getLogger("memspec_actors").setLevel(logging.ERROR)  # that methods are lossy is what the table is about
+    with progress_bars() as progress:
+        return anyio.run(
+            partial(compare, config, datasets, policy=policy, max_new_tokens=max_new_tokens, progress=progress)
+        )
+
+
+def _finding(config: "Config", report: "MethodsReport", *, quick: bool, wall_s: float) -> "Finding":
+    from memspec_actors.bench.methods_report import scalars
+    from memspec_actors.bench.paper.finding import Finding, machine
+
+    around = circumstances(config.target.num_threads, config.target.dtype)
+    learned = "kept from prompt to prompt" if report.share_thresholds else "forgotten with each prompt"
+    return Finding(
+        study="adasd",
+        command=shlex.join([Path(sys.argv[0]).name, *sys.argv[1:]]),
+        machine=machine(),
+        setting=f"{report.prompts_per_dataset} prompts of each data set, at most {report.max_new_tokens} tokens each; "
+        f"what rules learn is {learned}",
+        timed_on="this machine",
+        emulated=(),
+        quick=quick,
+        wall_s=wall_s,
+        versions=around["versions"],
+        threads=around["threads"],
+        dtype=around["dtype"],
+        scalars=scalars(report),
+        methods=report,
+    )

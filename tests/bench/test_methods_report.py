@@ -1,0 +1,32 @@
+"""If these fail, goals are said to be met, or missed, that were not."""
+
+import pytest
+from msgspec.structs import replace
+
+from memspec_actors.bench.methods_report import scalars
+from tests.bench.paper.findings import methods
+
+
+def test_every_figure_with_a_goal_is_read_off_the_comparison() -> None:
+    assert scalars(methods()) == pytest.approx(
+        {
+            "assistedgen: best data set": 1.2,
+            "gen-only: best data set": 1.24,
+            "gain-only: best data set": 1.3,
+            "adasd: best data set": 1.5,
+            "typical: best data set": 1.3,
+            "adasd over assistedgen": 1.25,
+            "adasd: accuracy lost": 0.1,
+            "typical: accuracy lost": 0.1,
+            "gen-only with memspec": 1.24 * 0.9,  # mixed prompts, with the configured policy, not the general draft
+            "gain-only with memspec": 1.3 * 0.9,
+        }
+    )
+
+
+def test_what_was_not_measured_has_no_figure() -> None:
+    """Prompts from a file have no answers, and are not mixed."""
+    report = methods()
+    rows = tuple(replace(row, dataset="file") for row in report.rows)
+    found = scalars(replace(report, accuracy={}, rows=rows, geomean={"vanilla": 1.0}))
+    assert not [name for name in found if "accuracy" in name or "memspec" in name or "over" in name]
