@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from memspec_actors.bench.comparison import geomean
 from memspec_actors.bench.datasets import DataSet
-from memspec_actors.bench.methods_report import BASE, GENERAL_STATIC, MethodsReport, Row
+from memspec_actors.bench.methods_report import BASE, GENERAL_STATIC, MethodsReport, Row, best_speedup
 from memspec_actors.bench.quality import Answer, Judge, answered, task_accuracy
 from memspec_actors.config import Config
 from memspec_actors.engine import MemSpec
@@ -62,10 +62,10 @@ async def compare(
             if cell.counts:
                 counted.append(rows[-1])
                 answers[system] += answered(cell.dataset, runs[system])
-    speedups = {system: [row.speedup for row in counted if row.method == system] for system in systems}
+    of = {system: [row for row in counted if row.method == system] for system in systems}
     return MethodsReport(
-        geomean={system: geomean(values) for system, values in speedups.items()},
-        best={system: max(values) for system, values in speedups.items()},
+        geomean={system: geomean(row.speedup for row in found) for system, found in of.items()},
+        best={system: best_speedup(found, of[BASE]) for system, found in of.items()},
         accuracy={system: task_accuracy(given, judge.tokenizer) for system, given in answers.items() if given},
         with_memspec=_with_memspec(rows),
         share_thresholds=config.speculation.share_thresholds,

@@ -5,6 +5,7 @@ Goals are those of mixed prompts on storage on which a load takes 2.7 iterations
 
 from typing import NamedTuple
 
+from memspec_actors.bench.methods_report import MAX_LOSS
 from memspec_actors.bench.paper.claims import Claim
 from memspec_actors.bench.paper.figures import Quotient, Ratio, busy, scalar, share
 
@@ -227,28 +228,38 @@ STUDIES = (
     Study(
         "adasd",
         "AdaSD's tables: when to stop drafting, what to accept",
-        "Every method over vanilla speculative decoding with five tokens, real runs; figures are of the AdaSD paper.",
+        "Every method over vanilla speculative decoding with five tokens, real runs; beside it the paper's figures. "
+        "The best data set is one of those on which a method loses no more right answers than the goal allows.",
         (
-            Claim(says="gen-only, best data set", ours=scalar("gen-only: best data set"), paper="1.422", goal=1.25),
-            Claim(says="gain-only, best data set", ours=scalar("gain-only: best data set"), goal=1.25),
-            Claim(says="adasd, best data set", ours=scalar("adasd: best data set"), paper="1.457", goal=1.46),
-            Claim(says="typical, best data set", ours=scalar("typical: best data set"), goal=1.46),
-            Claim(
-                says="adasd over assistedgen, geometric mean",
-                ours=scalar("adasd over assistedgen"),
-                paper="0.974–1.142",
-                goal=1.0,
+            *(
+                Claim(says=f"{method}, best data set", ours=scalar(f"{method}: best data set"), paper=paper, goal=goal)
+                for method, paper, goal in (
+                    ("gen-only", "1.422", 1.25),
+                    ("gain-only", "", 1.25),
+                    ("adasd", "1.457", 1.46),
+                    ("adasd+gain", "", 1.46),
+                    ("typical", "", 1.46),
+                )
+            ),
+            *(
+                Claim(
+                    says=f"{method} over assistedgen, geometric mean",
+                    ours=scalar(f"{method} over assistedgen"),
+                    paper=paper,
+                    goal=1.0,
+                )
+                for method, paper in (("adasd", "0.974–1.142"), ("adasd+gain", ""), ("typical", ""))
             ),
             *(
                 Claim(
                     says=f"{method}: right answers lost",
                     ours=scalar(f"{method}: accuracy lost"),
                     paper=paper,
-                    goal=0.018,
+                    goal=MAX_LOSS,
                     at_most=True,
                     percent=True,
                 )
-                for method, paper in (("adasd", "< 1.8 %"), ("typical", ""))
+                for method, paper in (("adasd", "< 1.8 %"), ("adasd+gain", ""), ("typical", ""))
             ),
             *(
                 Claim(
