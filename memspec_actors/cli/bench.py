@@ -14,7 +14,7 @@ __all__ = ["app"]
 
 app = typer.Typer(help="Measure what the papers claim, on this machine.", rich_markup_mode=None)
 
-PROMPTS, QUICK_PROMPTS = 12, 1
+PROMPTS, METHOD_PROMPTS, QUICK_PROMPTS = 12, 10, 1
 TOKENS, QUICK_TOKENS = 320, 32
 POLICY_TOKENS, QUICK_POLICY_TOKENS, RUNS = 128, 48, 3
 
@@ -36,7 +36,7 @@ def bench() -> None:
 @app.command("adasd")
 def adasd(
     prompts: PromptsOption = None,
-    count: Annotated[int | None, typer.Option(help=f"Prompts of each data set; {PROMPTS} if not given.")] = None,
+    count: Annotated[int | None, typer.Option(help=f"Prompts of each data set; {METHOD_PROMPTS} if not given.")] = None,
     policy: Annotated[
         str | None, typer.Option(help="One policy for all; without it a domain's own draft, and memspec if mixed.")
     ] = None,
@@ -54,7 +54,7 @@ def adasd(
 
     bench_adasd(
         load_config(config),
-        _datasets(prompts or [], count or (QUICK_PROMPTS if quick else PROMPTS)),
+        _datasets(prompts or [], count or (QUICK_PROMPTS if quick else METHOD_PROMPTS)),
         policy=policy,
         max_new_tokens=max_new_tokens or (QUICK_TOKENS if quick else TOKENS),
         share=share,
