@@ -343,7 +343,7 @@ class MemSpec:
                 recent_tokens=config.schedule.recent_tokens,
                 prediction=config.schedule.prediction,
                 emulated_bandwidth=config.storage.bytes_per_second,
-                dtype=str(loadout.target.dtype).removeprefix("torch."),
+                dtype=loadout.weight_format,
                 threads=config.target.num_threads,
             )
         )

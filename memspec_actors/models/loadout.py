@@ -10,7 +10,7 @@ from memspec_actors.errors import ConfigError, UsageError
 from memspec_actors.hub import hub_model, snapshot
 from memspec_actors.models.checkpoint import Checkpoint
 from memspec_actors.models.plan import ALIGNMENT, LoadPlan
-from memspec_actors.models.runner import Runner, open_runner
+from memspec_actors.models.runner import Runner, load_runner
 from memspec_actors.models.tokenizer import Tokenizer
 from memspec_actors.models.vocabulary import check_compatible
 from memspec_actors.zoo import path as zoo_path
@@ -42,12 +42,13 @@ def check_device(device: str) -> None:
 class Loadout:
     """Hold the models of an engine: the target loaded, each draft as a plan of how to load it.
 
-    ``num_ids`` is the number of ids that the target may emit, but for ``gap_ids``; ``num_common[draft]`` how many of
-    them a draft shares.
+    ``weight_format`` says what the target's weights are held in. ``num_ids`` is the number of ids that the target may
+    emit, but for ``gap_ids``; ``num_common[draft]`` how many of them a draft shares.
     """
 
     checkpoint: Checkpoint
     target: Runner
+    weight_format: str
     tokenizer: Tokenizer
     num_ids: int
     gap_ids: tuple[int, ...]
@@ -77,9 +78,11 @@ class Loadout:
                 raise type(error)(f"draft {draft.name!r}: {error}") from error
             _note_context(draft.name, draft_checkpoint, checkpoint)
             num_common[draft.name] = common.num_common
+        plan = LoadPlan.of(checkpoint, config.target.dtype, private=True)
         return cls(
             checkpoint=checkpoint,
-            target=open_runner(checkpoint, dtype=config.target.dtype),
+            target=load_runner(plan),
+            weight_format=plan.weight_format,
             tokenizer=tokenizer,
             num_ids=min(tokenizer.num_ids, checkpoint.vocab_size),
             gap_ids=tokenizer.gap_ids,

@@ -1,7 +1,7 @@
 """What every model runner offers, and how a target is opened."""
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import torch
 from torch import Tensor
@@ -9,7 +9,10 @@ from torch import Tensor
 from memspec_actors.models.checkpoint import Checkpoint
 from memspec_actors.models.dtypes import DtypeName
 
-__all__ = ["Cache", "Runner", "open_runner"]
+if TYPE_CHECKING:
+    from memspec_actors.models.plan import LoadPlan
+
+__all__ = ["Cache", "Runner", "load_runner", "open_runner"]
 
 
 class Cache(Protocol):
@@ -69,10 +72,15 @@ def open_runner(checkpoint: Checkpoint, *, dtype: DtypeName = "auto") -> Runner:
 
     Raises LoadError naming the file if it changed since it was checked.
     """
-    from memspec_actors.models.loading import load_into  # both stand on this module's protocols
-    from memspec_actors.models.plan import LoadPlan
+    from memspec_actors.models.plan import LoadPlan  # stands on this module's protocols
 
-    plan = LoadPlan.of(checkpoint, dtype, private=True)
+    return load_runner(LoadPlan.of(checkpoint, dtype, private=True))
+
+
+def load_runner(plan: "LoadPlan") -> Runner:
+    """Load a private plan into memory of its own and return the runner; raises LoadError as `open_runner` does."""
+    from memspec_actors.models.loading import load_into
+
     memory = torch.empty(plan.nbytes, dtype=torch.uint8)
     load_into(plan, memory)
     return plan.bind(memory)

@@ -153,8 +153,13 @@ def test_float16_stays_near_transformers(directory: Path) -> None:
 
 
 def generic_configs() -> dict[str, Any]:
-    common = {"vocab_size": 112, "hidden_size": 64, "num_attention_heads": 2, "max_position_embeddings": 200}
-    layers = {**common, "num_hidden_layers": 2, "intermediate_size": 96}
+    common: dict[str, Any] = {
+        "vocab_size": 112,
+        "hidden_size": 64,
+        "num_attention_heads": 2,
+        "max_position_embeddings": 200,
+    }
+    layers: dict[str, Any] = {**common, "num_hidden_layers": 2, "intermediate_size": 96}
     return {
         "GPTNeoXForCausalLM": GPTNeoXConfig(**layers),
         "OPTForCausalLM": OPTConfig(**common, num_hidden_layers=2, ffn_dim=96, word_embed_proj_dim=64, pad_token_id=1),
