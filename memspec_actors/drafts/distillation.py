@@ -48,6 +48,7 @@ def distill(
     the models raises.
     """
     target, draft = Checkpoint.open(settings.target), Checkpoint.open(settings.draft)
+    draft.require_floats()
     num_common = check_compatible(target, draft).num_common
     work = _begin(settings, prompts, held_out, out)
     if (work / "report.json").exists():

@@ -71,6 +71,7 @@ def quantize(
     model, or if there is no text.
     """
     before = Checkpoint.open(model_dir)
+    before.require_floats()
     texts = [text for text in texts if text]
     if not texts:
         raise UsageError("there is no text to calibrate on; give prompts")

@@ -113,6 +113,11 @@ class Checkpoint(msgspec.Struct, frozen=True, kw_only=True):
             for entry in self.weights().values()
         )
 
+    def require_floats(self) -> None:
+        """Raise CheckpointError if weights are codes, which can be run, but not trained or quantised."""
+        if any(name.endswith(".qweight") for name in self.tensors):
+            raise CheckpointError(f"{self.path}: its weights are GPTQ's codes, only to be run; give unquantised ones")
+
     def weights(self) -> Mapping[str, TensorEntry]:
         """Return the tensors that a run needs: without what a tied or computed part left in the file."""
         if self.shape is None:

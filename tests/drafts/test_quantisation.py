@@ -10,13 +10,17 @@ import pytest
 import torch
 from transformers import LlamaConfig, Qwen2Config
 
+from memspec_actors import zoo
 from memspec_actors.drafts import quantisation
+from memspec_actors.drafts.distillation import distill
 from memspec_actors.drafts.quantisation import QuantiseSettings, quantize
-from memspec_actors.errors import ConfigError, UsageError
+from memspec_actors.drafts.settings import DistillSettings
+from memspec_actors.errors import CheckpointError, ConfigError, UsageError
 from memspec_actors.models import plan
 from memspec_actors.models.checkpoint import Checkpoint
 from memspec_actors.models.runner import open_runner
 from tests.models.conftest import save_random
+from tests.models.gptq_writer import Variant, write_gptq
 
 SIZES: dict[str, Any] = {
     "hidden_size": 128,
@@ -70,6 +74,16 @@ def test_nothing_to_calibrate_on_is_refused(tmp_path: Path) -> None:
     """Else auto-gptq would divide by no samples."""
     with pytest.raises(UsageError, match="no text"):
         quantize(saved(tmp_path), tmp_path / "out", [[]], QuantiseSettings())
+
+
+def test_codes_are_neither_quantised_nor_trained(tmp_path: Path) -> None:
+    """Else the failure would come from deep within another library, after the target had answered every prompt."""
+    directory, _ = write_gptq(tmp_path / "model", LlamaConfig(**SIZES), Variant())
+    with pytest.raises(CheckpointError, match=r"model: its weights are GPTQ's codes"):
+        quantize(directory, tmp_path / "out", TEXTS, QuantiseSettings())
+    settings = DistillSettings(target=str(zoo.path("target")), draft=str(directory))
+    with pytest.raises(CheckpointError, match=r"model: its weights are GPTQ's codes"):
+        distill(settings, [], [], tmp_path / "out")
 
 
 @needs_auto_gptq
