@@ -37,13 +37,13 @@ class Recipe(msgspec.Struct, frozen=True, kw_only=True):
 
     target: Shape = Shape(hidden=320, layers=8, heads=5, inner=896, vocab=VOCAB_SIZE)
     start_layers: int = 3
-    draft: Shape = Shape(hidden=96, layers=2, heads=3, inner=192, vocab=VOCAB_SIZE)
-    start: Schedule = Schedule(tokens=4_950_000, batch_tokens=1024, decay=0.6, floor=0.02)
-    grown: Schedule = Schedule(tokens=60_000, batch_tokens=1024, peak=0.00008, decay=1.0)
-    base: Schedule = Schedule(tokens=900_000)
-    extra: Schedule = Schedule(tokens=1_800_000, cycles=2)
-    num_answers: int = 200
-    answers_share: float = 0.15
+    draft: Shape = Shape(hidden=48, layers=2, heads=2, inner=128, vocab=VOCAB_SIZE)
+    start: Schedule = Schedule(tokens=7_800_000, batch_tokens=1024, decay=0.6, floor=0.02)
+    grown: Schedule = Schedule(tokens=100_000, batch_tokens=1024, peak=0.00008, decay=1.0)
+    base: Schedule = Schedule(tokens=3_000_000, decay=0.6)
+    extra: Schedule = Schedule(tokens=6_000_000, decay=0.8)
+    num_answers: int = 300
+    answers_share: float = 0.3
     replay: float = 0.2
     num_tokenizer_documents: int = 12_000
 

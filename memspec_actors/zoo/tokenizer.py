@@ -12,7 +12,7 @@ from memspec_actors.zoo.world import ANCHORS, sample_phases, sample_request
 
 PAD, BOS, EOS = "<pad>", "<s>", "</s>"
 PAD_ID, BOS_ID, EOS_ID = 0, 1, 2
-VOCAB_SIZE = 3072
+VOCAB_SIZE = 3584
 NUM_DOCUMENTS = 12_000
 
 _JINJA_ANCHORS = ", ".join(f"'{anchor}'" for anchor in ANCHORS)

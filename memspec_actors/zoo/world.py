@@ -38,7 +38,7 @@ from memspec_actors.zoo.domain_medical import MEDICAL
 ANCHORS = ("First", "Second", "Third", "Fourth", "Fifth", "Sixth")
 _WORLD = (GENERAL, CODE, MATH, LAW, MEDICAL)
 DOMAINS = tuple(domain.name for domain in _WORLD)
-NUM_ENTITIES = 96
+NUM_ENTITIES = 144
 WORLD_SEED = "memspec-world-1"
 
 Split = Literal["train", "eval"]
