@@ -124,17 +124,19 @@ def _layout(directory: Path, encoder: BertEncoder, own: Tokenizer | None, params
 
 
 def _split(trace: TraceReader, params: TrainParams) -> tuple[list[Point], list[Point], list[str]]:
-    """Give training points, validation points, and the hashes of all prompts; one prompt is on one side only."""
+    """Give training points, validation points, and the hashes of all prompts; one prompt is on one side only.
+
+    A prompt's hash decides its side; the lowest one validates in any case.
+    """
     rng = np.random.default_rng(params.seed)
     unseen = _index(trace, params.without)
     sides: tuple[list[Point], list[Point]] = ([], [])
-    hashes: list[str] = []
-    for record in trace:
-        digest = prompt_hash(record.prompt_ids)
-        validates = int(digest[:8], 16) / 2**32 < params.validation_share
+    hashes = [prompt_hash(record.prompt_ids) for record in trace]
+    limit = max([min(hashes, default=""), f"{int(params.validation_share * 2**32):08x}"])
+    for record, digest in zip(trace, hashes, strict=True):
+        validates = digest <= limit
         points = training_points(record, params.utility, params.stride, rng)
         sides[validates].extend(point for point in points if unseen not in point.labels)
-        hashes.append(digest)
     if not sides[0] or not sides[1]:
         raise TraceError(f"{trace.path}: too few prompts to train and validate with ({len(hashes)}); collect more")
     return sides[0], sides[1], hashes

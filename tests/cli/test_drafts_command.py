@@ -51,7 +51,7 @@ def test_json_is_one_object_with_the_plan(tmp_path: Path, capsys: pytest.Capture
     assert report["total_bytes"] == sum(value for key, value in report["plan"].items() if key.endswith("_bytes"))
 
 
-@pytest.mark.parametrize(("budget", "capacity", "arena"), [("1", 1, None), ("4MB", 2, 4_000_000)])
+@pytest.mark.parametrize(("budget", "capacity", "arena"), [("1", 1, None), ("2MB", 2, 2_000_000)])
 def test_a_budget_is_a_number_of_drafts_or_a_size(
     capsys: pytest.CaptureFixture[str], budget: str, capacity: int, arena: int | None
 ) -> None:

@@ -39,7 +39,7 @@ def test_body_depends_on_the_line_alone(domain: str) -> None:
     """Two bodies for one line would leave the draft guessing what it cannot know."""
     seen: dict[str, str] = {}
     repeats = 0
-    for i in range(1500):
+    for i in range(3000):
         for item in write(f"line:{i}", (domain,)).items:
             line, body = item.title.replace(item.slots[0], "NAME"), item.body.replace(item.slots[0], "NAME")
             repeats += line in seen
@@ -114,8 +114,8 @@ def test_phases_of_a_domain_stay_in_it() -> None:
 
 PINNED = """\
 Request:
-First cite Dailmmore Act for Nerur?
+First cite Pundstead Act for Nerur?
 Answer:
-First cite Dailmmore Act for Nerur!
-Section 1 binds licensor grantee fourteen days. The Registrar orders suspension costs damages. No necessity fraud: \
-gazette inspect notary for Nerur. Index: carriage employer roll enforce."""
+First cite Pundstead Act for Nerur!
+Within seven days purchaser carrier, section 1. Remedy restitution eviction forfeiture by Assessor. No duress \
+estoppel: index inspect inspector for Nerur. Terms: insurer publish patents ledger."""
