@@ -6,7 +6,10 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from memspec_actors.bench.paper.finding import read_finding
+from memspec_actors.bench.paper.report import compose
 from memspec_actors.cli import main
+from memspec_actors.methods import METHODS
 from memspec_actors.protocols.events import Iteration, RequestFinished, SystemStopped
 from memspec_actors.protocols.results import GenerationResult
 from memspec_actors.telemetry import read
@@ -89,3 +92,26 @@ def test_log_tells_the_same_story_as_the_result(built: Path, capsys: pytest.Capt
     assert [getattr(event, "seq", None) for event in events] == list(range(1, len(events) + 1))
     assert events[-1].records == len(events)
     assert (reader.skipped, reader.unknown) == (0, 0)
+
+
+def test_methods_are_compared_and_the_outcome_is_a_finding(built: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A lossless method with another text than vanilla's, or a file that the page of findings cannot show."""
+    (built / "prompts.txt").write_text("invite Omar to Old Velton\n", encoding="utf-8")
+    out = built / "adasd.json"
+    options = ["--prompts", str(built / "prompts.txt"), "--policy", "static:law", "--max-new-tokens", "12"]
+    assert main(["bench", "adasd", *options, "--config", str(built / "memspec.toml"), "--json", str(out)]) == 0
+    printed = capsys.readouterr().out
+    assert "adasd*" in printed and "gen-only, best data set" in printed
+
+    finding = read_finding(out)
+    assert finding.methods is not None
+    rows = {row.method: row for row in finding.methods.rows}
+    assert rows.keys() == {*METHODS, "target", "draft"}
+    assert rows["vanilla"].speedup == 1.0 and rows["target"].drafted_per_step == 0.0
+    assert {name for name, row in rows.items() if not row.lossless} == {
+        "verify-only", "adasd", "adasd+assistedgen", "adasd+gain", "typical", "draft",
+    }  # fmt: skip
+    assert all(row.quality.agreement == 1.0 and row.departure_share == 0.0 for row in rows.values() if row.lossless)
+    assert finding.scalars["gen-only: best data set"] == rows["gen-only"].speedup
+    (section,) = (each for each in compose({"adasd": finding}).sections if each.study.name == "adasd")
+    assert [row[0].rstrip("*") for row in section.tables[0].rows] == list(rows)
