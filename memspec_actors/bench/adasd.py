@@ -47,21 +47,22 @@ async def compare(
 
     Without a ``policy`` a data set of one domain is decoded with the draft of its domain, any other with the configured
     policy, and mixed prompts under ``general-static`` too. With ``config.speculation.share_thresholds`` what is learned
-    is kept from prompt to prompt of a data set.
+    is kept from prompt to prompt, through all data sets.
     """
     judge = Judge(config)
     rows: list[Row] = []
     counted: list[Row] = []
     answers: dict[str, list[Answer]] = {system: [] for system in systems}
     cells = _cells(config, datasets, policy)
-    for number, cell in enumerate(cells):
-        progress("data sets", number, len(cells))
-        runs = await _run(config, cell, systems, max_new_tokens, progress)
-        for system in systems:
-            rows.append(_row(cell, system, runs, judge))
-            if cell.counts:
-                counted.append(rows[-1])
-                answers[system] += answered(cell.dataset, runs[system])
+    async with MemSpec.open(config) as engine:
+        for number, cell in enumerate(cells):
+            progress("data sets", number, len(cells))
+            runs = await _run(engine, cell, systems, max_new_tokens, progress)
+            for system in systems:
+                rows.append(_row(cell, system, runs, judge))
+                if cell.counts:
+                    counted.append(rows[-1])
+                    answers[system] += answered(cell.dataset, runs[system])
     of = {system: [row for row in counted if row.method == system] for system in systems}
     return MethodsReport(
         geomean={system: geomean(row.speedup for row in found) for system, found in of.items()},
@@ -90,10 +91,10 @@ def _cells(config: Config, datasets: Sequence[DataSet], policy: str | None) -> l
     return cells
 
 
-async def _run(config: Config, cell: _Cell, systems: Sequence[str], max_new_tokens: int, progress: Progress) -> _Runs:
+async def _run(engine: MemSpec, cell: _Cell, systems: Sequence[str], max_new_tokens: int, progress: Progress) -> _Runs:
     runs: _Runs = {system: [] for system in systems}
     tasks = cell.dataset.tasks
-    async with _engines(config, cell, systems) as engines:
+    async with _engines(engine, cell, systems) as engines:
         for system in systems:  # first touches of memory, caches of kernels
             await _generate(engines[system], system, cell, tasks[0].prompt, 4)
         for number, task in enumerate(tasks):
@@ -106,17 +107,17 @@ async def _run(config: Config, cell: _Cell, systems: Sequence[str], max_new_toke
 
 
 @asynccontextmanager
-async def _engines(config: Config, cell: _Cell, systems: Sequence[str]) -> AsyncIterator[Mapping[str, MemSpec]]:
-    """Open one engine for all systems, and another for the draft alone."""
-    async with MemSpec.open(config) as engine:
-        engines = dict.fromkeys(systems, engine)
-        if DRAFT not in systems:
-            yield engines
-            return
-        name = cell.policy.removeprefix("static:") if cell.policy.startswith("static:") else config.drafts[0].name
-        alone = replace(config, speculation=replace(config.speculation, method=f"draft:{name}"))
-        async with MemSpec.open(alone) as draft:
-            yield engines | {DRAFT: draft}
+async def _engines(engine: MemSpec, cell: _Cell, systems: Sequence[str]) -> AsyncIterator[Mapping[str, MemSpec]]:
+    """Take one engine for all systems, and open another for the draft alone."""
+    engines = dict.fromkeys(systems, engine)
+    if DRAFT not in systems:
+        yield engines
+        return
+    config = engine.config
+    name = cell.policy.removeprefix("static:") if cell.policy.startswith("static:") else config.drafts[0].name
+    alone = replace(config, speculation=replace(config.speculation, method=f"draft:{name}"))
+    async with MemSpec.open(alone) as draft:
+        yield engines | {DRAFT: draft}
 
 
 async def _generate(engine: MemSpec, system: str, cell: _Cell, prompt: str, max_new_tokens: int) -> GenerationResult:

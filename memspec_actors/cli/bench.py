@@ -42,7 +42,7 @@ def adasd(
     ] = None,
     max_new_tokens: Annotated[int | None, typer.Option(help=f"Tokens of each text; {TOKENS} if not given.")] = None,
     share: Annotated[
-        bool, typer.Option("--share/--no-share", help="Keep what rules learn from prompt to prompt of a data set.")
+        bool, typer.Option("--share/--no-share", help="Keep what rules learn from prompt to prompt.")
     ] = True,
     config: ConfigOption = None,
     quick: QuickOption = False,

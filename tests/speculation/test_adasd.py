@@ -207,6 +207,28 @@ def test_tokens_lists_and_thresholds_are_those_of_algorithm_1(seed: int, tempera
     assert len(paper.entropies_rejected) >= 2
 
 
+def test_typical_gains_where_the_target_is_torn_and_keeps_to_what_it_finds_likely() -> None:
+    """A lossy rule that gains nothing, or pays with text that the target would not write, is worth nothing."""
+    tokens_per_step, log_likelihood = {}, {}
+    for accept in ("exact", "typical"):
+        num_steps, num_tokens, total = 0, 0, 0.0
+        for seed in range(4):
+            target, draft = ToyRunner(seed=seed), Blurred(seed=seed, noise=2.5)
+            session = learning_session(target, 0.0, seed, 120)
+            session.accept, session.stop_rule = acceptance_rule(accept, greedy=True), stop_rule("fixed:5")
+            outcome = session.prefill()
+            while outcome.commit.finish_reason is None:
+                outcome = session.step(BoundDraft(ResidentDraft("a", 1), draft, draft.vocab_size))
+                num_steps += 1
+            num_tokens += len(session.generated)
+            for at in range(len(PROMPT), len(session.tokens)):
+                logits = target.logits(session.tokens[:at])
+                total += float(logits.log_softmax(-1)[session.tokens[at]])
+        tokens_per_step[accept], log_likelihood[accept] = num_tokens / num_steps, total / num_tokens
+    assert tokens_per_step["typical"] > 1.2 * tokens_per_step["exact"]
+    assert log_likelihood["typical"] > log_likelihood["exact"] - 0.1
+
+
 def test_nothing_is_learned_from_what_was_cut_off_or_not_drafted() -> None:
     """Behaviour 1: a statistic beyond the end of the text."""
     learned = Adaptation("entropy", "bayes")
