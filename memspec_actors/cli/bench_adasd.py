@@ -62,11 +62,16 @@ def _compare(
 
     from memspec_actors.bench.adasd import compare
 
-    logging.getLogger("memspec_actors").setLevel(logging.ERROR)  # that methods are lossy is what the table is about
-    with progress_bars() as progress:
-        return anyio.run(
-            partial(compare, config, datasets, policy=policy, max_new_tokens=max_new_tokens, progress=progress)
-        )
+    logger = logging.getLogger("memspec_actors")
+    level = logger.level
+    logger.setLevel(logging.ERROR)  # that methods are lossy is what the table is about
+    try:
+        with progress_bars() as progress:
+            return anyio.run(
+                partial(compare, config, datasets, policy=policy, max_new_tokens=max_new_tokens, progress=progress)
+            )
+    finally:
+        logger.setLevel(level)
 
 
 def _finding(config: "Config", report: "MethodsReport", *, quick: bool, wall_s: float) -> "Finding":

@@ -161,7 +161,7 @@ def expected_rate(length: int, accept: float, draft_us: float, verify_us: float,
     return tokens / (length * (draft_us + slope_us) + verify_us)
 
 
-@pytest.mark.parametrize(("accept", "draft_us"), [(0.6, 30.0), (0.9, 30.0), (0.9, 150.0), (0.3, 200.0)])
+@pytest.mark.parametrize(("accept", "draft_us"), [(0.6, 30.0), (0.9, 30.0), (0.9, 150.0), (0.3, 200.0), (0.9, 800.0)])
 def test_gain_drafts_about_as_fast_as_the_best_fixed_length(accept: float, draft_us: float) -> None:
     """The rule that claims to weigh promise against cost would lose to a constant."""
     rng = random.Random(7)
