@@ -16,7 +16,7 @@ from memspec_actors.models.int4 import Int4Map, int4_works
 from memspec_actors.models.int8 import Int8Map
 from memspec_actors.models.layout import ALIGNMENT, Layout
 from memspec_actors.models.lean import LayerWeights, LeanRunner, ModelWeights
-from memspec_actors.models.projection import MIN_PACKED_ITEMS, LinearMap, Projection, pack
+from memspec_actors.models.projection import MIN_PACKED_ITEMS, LinearMap, Projection, pack, packing_pays
 from memspec_actors.models.quantised import QuantisedProjection
 from memspec_actors.models.runner import Runner
 from memspec_actors.models.segments import CodeSlot, Segment, Slot
@@ -91,7 +91,7 @@ class LoadPlan:
     def packed_nbytes(self) -> int:
         """Bytes of the second copies that `bind` adds to private weights, on processors that have a use for them."""
         shape = self.checkpoint.shape
-        if not self.private or shape is None or self.dtype != "float32":
+        if not self.private or shape is None or self.dtype != "float32" or not packing_pays():
             return 0
         only_looked_up = () if shape.tied else ("model.embed_tokens.weight",)
         floats = (each for name, each in self.slots.items() if isinstance(each, Slot) and name not in only_looked_up)
@@ -181,7 +181,7 @@ class LoadPlan:
         if isinstance(slot, CodeSlot):
             return CodeMemory.of(view, slot).map()
         projection = Projection(self._tensor(view, name, RUN_DTYPES[self.dtype]))
-        if not self.private:
+        if not self.private or not packing_pays():
             return projection
         packed = pack(projection)
         give_back_freed()  # oneDNN passes through copies; kept, they would add up to another half of the model

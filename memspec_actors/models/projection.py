@@ -1,20 +1,26 @@
 """One linear map of a model, in the order that is fastest for one row and, where memory allows, for a block of rows.
 
 On a CPU in float32 the two differ. One row is fastest as a plain product with the weight as (in, out). A block of rows
-runs a third faster through oneDNN with a weight it has rearranged for itself, and each row's result is then the same
-whatever the block's width. That costs a second copy, so only the target, whose memory is its own, has it.
+runs a third faster through oneDNN with a weight it has rearranged for itself on some processors (an AMD EPYC), and
+slower on others (Intel Xeons, whose own library makes the plain product), so that is measured. It costs a second copy:
+only the target, whose memory is its own, has it.
 """
 
+import functools
+import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
 import torch
 from torch import Tensor
 
-__all__ = ["MIN_PACKED_ITEMS", "LinearMap", "Projection", "pack"]
+__all__ = ["MIN_PACKED_ITEMS", "LinearMap", "Projection", "pack", "packing_pays"]
 
 MIN_PACKED_ITEMS = 1 << 18  # below, what a oneDNN call costs by itself outweighs what it saves
 PACKED_ROWS = 16  # oneDNN arranges for a row count; this one served 2 to 200 rows best
+TRIAL_ROWS, TRIAL_SIZE, TRIAL_ROUNDS = 6, 512, 15
+CLEAR_GAIN = 1.1  # below, a second copy of the weights is not worth its memory
 
 
 class LinearMap(Protocol):
@@ -83,6 +89,25 @@ class Projection:
         hidden.addmm_(row, self.weight)
         if self.bias is not None:
             hidden.add_(self.bias)
+
+
+@functools.cache
+def packing_pays() -> bool:
+    """Tell whether blocks of rows run clearly faster on oneDNN's copy here; tried out once in a process (1 ms)."""
+    plain = Projection(torch.ones(TRIAL_SIZE, TRIAL_SIZE))
+    packed = pack(plain)
+    rows = torch.ones(TRIAL_ROWS, TRIAL_SIZE)
+    return packed.packed is not None and _least_s(plain, rows) > CLEAR_GAIN * _least_s(packed, rows)
+
+
+def _least_s(linear_map: Callable[[Tensor], Tensor], rows: Tensor) -> float:
+    """Return the least processor time of this thread that mapping the rows took."""
+    times = []
+    for _ in range(TRIAL_ROUNDS):
+        began = time.thread_time()
+        linear_map(rows)
+        times.append(time.thread_time() - began)
+    return min(times)
 
 
 def pack(projection: Projection) -> Projection:

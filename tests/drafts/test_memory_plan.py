@@ -23,8 +23,10 @@ def drafts() -> dict[str, LoadPlan]:
     return {name: LoadPlan.of(Checkpoint.open(zoo.path(name)), "float32") for name in ("general", "code", "law")}
 
 
-def test_planned_weights_are_those_of_the_runner(target: LoadPlan) -> None:
-    """The second copies of the target's weights would be forgotten."""
+@pytest.mark.parametrize("pays", [True, False])
+def test_planned_weights_are_those_of_the_runner(target: LoadPlan, pays: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The second copies of the target's weights would be forgotten, or planned where there are none."""
+    monkeypatch.setattr("memspec_actors.models.plan.packing_pays", lambda: pays)
     runner = open_runner(target.checkpoint, dtype="float32")
     assert target.nbytes + target.packed_nbytes == runner.nbytes
 
