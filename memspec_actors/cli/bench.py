@@ -14,7 +14,7 @@ __all__ = ["app"]
 
 app = typer.Typer(help="Measure what the papers claim, on this machine.", rich_markup_mode=None)
 
-PROMPTS, METHOD_PROMPTS, QUICK_PROMPTS = 12, 10, 1
+PROMPTS, METHOD_PROMPTS, QUICK_PROMPTS = 12, 16, 1
 TOKENS, QUICK_TOKENS = 320, 32
 POLICY_TOKENS, QUICK_POLICY_TOKENS, RUNS = 128, 48, 3
 

@@ -55,7 +55,7 @@ def _cells(row: Row) -> list[str]:
 
 
 def _pairs(title: str, values: Mapping[str, float]) -> Table:
-    table = Table("method", title=title, title_justify="left", box=SIMPLE)
+    table = Table("method", title=title, title_justify="left", box=SIMPLE, min_width=len(title))
     table.add_column("speed-up", justify="right")
     for method, value in values.items():
         table.add_row(method, f"{value:.3f}")
