@@ -39,7 +39,7 @@ def _require(holds: bool, key: str, value: object, expected: str) -> None:
 
 
 def zoo_name(model: str) -> str | None:
-    """Give the name of the embedded model that ``model`` means (``"zoo"``, ``"zoo:code"``), or None for a path."""
+    """Give the name of the embedded model that ``model`` means (``"zoo"``, ``"zoo:code"``), or None for any other."""
     if model == "zoo":
         return "target"
     return model.removeprefix("zoo:") if model.startswith("zoo:") else None

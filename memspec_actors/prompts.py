@@ -32,8 +32,9 @@ class PromptEncoder:
             ids = tuple(self._tokenizer.encode(_whole(self.chat_prompt(prompt)), add_special_tokens=False))
         if not ids:
             raise InvalidRequest("the prompt is empty; give at least one token")
-        if not all(0 <= each < self._num_ids for each in ids):
-            raise InvalidRequest(f"the prompt has token ids outside 0 to {self._num_ids - 1}")
+        unknown = next((each for each in ids if not 0 <= each < self._num_ids), None)
+        if unknown is not None:
+            raise InvalidRequest(f"the prompt has token ids outside 0 to {self._num_ids - 1}, such as {unknown}")
         return ids
 
     def chat_prompt(self, prompt: Prompt) -> str:

@@ -12,7 +12,7 @@ from memspec_actors.cores import usable_cores
 from memspec_actors.models.int4 import Int4Map, int4_works, quantise_int4
 from memspec_actors.models.int8 import Int8Map, int8_works, quantise_int8
 
-__all__ = ["check_speed"]
+__all__ = ["check_speed", "kernel_check", "threads_check"]
 
 WIDTH, NUM_WEIGHTS, GROUP = 2048, 6, 128  # weights of 100 MB in float32: past the caches
 ROWS = (1, 6)  # a drafted token; a verification of five

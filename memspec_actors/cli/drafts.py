@@ -28,10 +28,13 @@ app.command("quantize")(quantize)
 def check(
     drafts: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[NAME=]DRAFT", help='Directories or "zoo:NAME"; without them the configured drafts.'),
+        typer.Argument(
+            metavar="[NAME=]DRAFT", help='Directories, ids on the hub or "zoo:NAME"; without them those configured.'
+        ),
     ] = None,
     target: Annotated[
-        str | None, typer.Option(metavar="T", help='A directory or "zoo"; without it the configured target.')
+        str | None,
+        typer.Option(metavar="T", help='A directory, an id on the hub or "zoo"; without it the one configured.'),
     ] = None,
     config: ConfigOption = None,
     budget: Annotated[

@@ -18,9 +18,9 @@ DOMAIN_PROMPTS = 200
 
 
 def distill(
-    target: Annotated[str, typer.Option(metavar="T", help='The target: a directory or "zoo".')],
+    target: Annotated[str, typer.Option(metavar="T", help='The target: a directory, an id on the hub or "zoo".')],
     draft: Annotated[
-        str, typer.Option("--from", metavar="D", help='The draft to begin with: a directory or "zoo:NAME".')
+        str, typer.Option("--from", metavar="D", help='The draft to begin with: a directory, an id or "zoo:NAME".')
     ],
     out: Annotated[
         Path, typer.Option(metavar="DIR", help="Where the new draft goes; an interrupted run goes on there.")
@@ -33,9 +33,11 @@ def distill(
         str | None, typer.Option(help="Instead of --data: requests of this domain by the embedded models' generator.")
     ] = None,
     num_prompts: Annotated[
-        int | None, typer.Option(help="Learn from so many prompts at most (of a --domain: 200).")
+        int | None, typer.Option(min=1, help="Learn from so many prompts at most (of a --domain: 200).")
     ] = None,
-    held_out: Annotated[int, typer.Option(help="Keep so many other prompts back, to measure acceptance on.")] = 20,
+    held_out: Annotated[
+        int, typer.Option(min=1, help="Keep so many other prompts back, to measure acceptance on.")
+    ] = 20,
     max_new_tokens: Annotated[int, typer.Option(help="Let the target answer at this length at most.")] = 128,
     temperature: Annotated[float, typer.Option(help="Sample the answers to learn from; 0 is greedy.")] = 0.0,
     epochs: Annotated[int, typer.Option(help="Go over the answers so many times.")] = 5,

@@ -20,12 +20,12 @@ def quantize(
     prompts: Annotated[
         str, typer.Option(metavar="SOURCE", help="Texts to calibrate on: a .jsonl or text file, or zoo:SPLIT[:COUNT].")
     ],
-    num_prompts: Annotated[int, typer.Option(help="Calibrate on so many of them at most.")] = 128,
+    num_prompts: Annotated[int, typer.Option(min=1, help="Calibrate on so many of them at most.")] = 128,
     group_size: Annotated[int, typer.Option(help="Inputs that share a scale: 32, 64, 128, or -1 for all.")] = 128,
     act_order: Annotated[bool, typer.Option("--act-order", help="Quantise the inputs that matter most first.")] = False,
     asymmetric: Annotated[bool, typer.Option("--asymmetric", help="Give each group a zero of its own.")] = False,
     damp: Annotated[float, typer.Option(help="Damp the Hessian by this share of its mean diagonal.")] = 0.01,
-    threads: Annotated[int, typer.Option(help="Compute with so many threads.")] = 1,
+    threads: Annotated[int, typer.Option(min=1, help="Compute with so many threads.")] = 1,
     json: JsonOption = False,
 ) -> None:
     """Quantise a model to 4 bits through auto-gptq, which has to be installed in an environment of its own."""

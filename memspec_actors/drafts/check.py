@@ -57,7 +57,7 @@ def check_drafts(
     Where a directory has no weights yet (or with ``plan_only``) sizes come from headers or config.json. Raises
     CheckpointError for a target that cannot be read.
     """
-    target = LoadPlan.of(open_or_describe(target_dir), options.dtype, private=True)
+    target = LoadPlan.of(_open_or_describe(target_dir), options.dtype, private=True)
     reports, candidates = {}, {}
     for name, directory in draft_dirs.items():
         reports[name], candidate = _inspect(name, directory, target.checkpoint, options)
@@ -79,7 +79,7 @@ def check_drafts(
     return _report(target_dir, target, plans, tuple(reports.values()), plan, options)
 
 
-def open_or_describe(directory: Path) -> Checkpoint:
+def _open_or_describe(directory: Path) -> Checkpoint:
     """Open a checkpoint, or describe one that has a config.json and no weights yet."""
     configured = (directory / "config.json").is_file()
     return Checkpoint.describe(directory) if configured and not _has_weights(directory) else Checkpoint.open(directory)
@@ -93,7 +93,7 @@ def _inspect(
     name: str, directory: Path, target: Checkpoint, options: CheckOptions
 ) -> tuple[DraftReport, Candidate | None]:
     try:
-        checkpoint = open_or_describe(directory)
+        checkpoint = _open_or_describe(directory)
         num_common = _num_common(target, checkpoint)
         plan = LoadPlan.of(checkpoint, options.draft_dtypes.get(name, options.dtype))
     except UsageError as error:

@@ -105,7 +105,7 @@ def accepted_by_kind(runner: Runner, num_common: int, texts: Sequence[Text], k: 
         reader = DraftReader(runner, num_common, len(text.tokens))
         reader.read(text.tokens)
         runs = accepted_runs(reader.agreements(text.tokens, text.start), k)
-        accepted, iterations = play(runs)
+        accepted, iterations = _play(runs)
         for kind in ("all", text.kind) if text.kind else ("all",):
             count = counts.setdefault(kind, [0, 0])
             count[0] += accepted
@@ -113,7 +113,7 @@ def accepted_by_kind(runner: Runner, num_common: int, texts: Sequence[Text], k: 
     return {kind: accepted / max(1, iterations) for kind, (accepted, iterations) in counts.items()}
 
 
-def play(runs: Sequence[int]) -> tuple[int, int]:
+def _play(runs: Sequence[int]) -> tuple[int, int]:
     """Decode over a traced text; return how many tokens were accepted and in how many iterations."""
     position, accepted, iterations = 1, 0, 0  # the prefill gives the first token
     while position < len(runs):

@@ -4,10 +4,9 @@ import math
 from pathlib import Path
 from typing import Any
 
-import msgspec
-
 from memspec_actors.errors import CheckpointError
 from memspec_actors.models.header import read_header
+from memspec_actors.models.model_json import read_json
 from memspec_actors.predictor.ranker import predictor_directory
 
 __all__ = ["predictor_bytes"]
@@ -34,11 +33,11 @@ def _num_parameters(file: Path) -> int:
     import torch
     from transformers import AutoConfig, AutoModel
 
+    config = read_json(file, dict[str, Any])
     try:
-        config = msgspec.json.decode(file.read_bytes(), type=dict[str, Any])
         with torch.device("meta"):
             return int(AutoModel.from_config(AutoConfig.for_model(**config)).num_parameters())
-    except OSError as error:
-        raise CheckpointError(f"{file}: cannot be read ({error.strerror}); give a predictor's directory") from error
-    except (msgspec.MsgspecError, KeyError, TypeError, ValueError) as error:
-        raise CheckpointError(f"{file}: is no encoder's configuration ({error})") from error
+    except (KeyError, TypeError, ValueError) as error:
+        raise CheckpointError(
+            f"{file}: is no encoder's configuration ({error}); give a predictor's directory"
+        ) from error

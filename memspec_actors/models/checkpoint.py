@@ -76,7 +76,7 @@ class Checkpoint(msgspec.Struct, frozen=True, kw_only=True):
             _check_tensors(directory, shape, tensors, gptq)
         elif gptq is not None:
             raise CheckpointError(
-                f"{directory}: it is quantised by GPTQ and {why_generic}, which only runs unquantised; give such a one"
+                f"{directory}: it is quantised by GPTQ and {why_generic}, which only runs unquantised; give floats"
             )
         return cls(
             path=directory,

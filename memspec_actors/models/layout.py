@@ -155,7 +155,7 @@ class Layout:
         dtype = self._dtype if entries[0].dtype in FLOAT_DTYPES else entries[0].dtype
         shape = entries[0].shape
         vector = len(shape) != 2 or self._shape is None  # the generic runner restores shapes itself
-        columns = 1 if len(shape) != 2 or vector else shape[1]
+        columns = 1 if vector else shape[1]
         heights = [math.prod(entry.shape) // columns for entry in entries]
         total = sum(heights)
         row = 0

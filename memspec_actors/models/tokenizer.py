@@ -6,11 +6,11 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import tokenizers
 
 from memspec_actors.errors import CheckpointError, InvalidRequest
 from memspec_actors.models.chat_template import render_chat
+from memspec_actors.models.model_json import read_json
 from memspec_actors.models.tokenizer_json import tokenizer_json
 
 __all__ = ["Tokenizer"]
@@ -115,12 +115,7 @@ class Tokenizer:
 
 
 def _read_config(path: Path) -> dict[str, Any]:
-    if not path.exists():
-        return {}
-    try:
-        return msgspec.json.decode(path.read_bytes(), type=dict[str, Any])
-    except (OSError, msgspec.MsgspecError, UnicodeDecodeError) as error:
-        raise CheckpointError(f"{path}: cannot be read as JSON ({error})") from error
+    return read_json(path, dict[str, Any]) if path.exists() else {}
 
 
 def _chat_template(directory: Path, config: Mapping[str, Any]) -> str | None:

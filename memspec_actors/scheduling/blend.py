@@ -7,10 +7,10 @@ trust t in the predictor:
 
     P(d) ~ exp(a log p(d) + w e(d)),      (a, w) = t (1.3, 0.1) + (1 - t) (0.05, 0.5)
 
-where the constants were chosen by replaying 36 traces of the embedded models, with their predictor as it is and with
-its probability of one draft suppressed. The
-trust is a belief that the predictor is right: every late token at which its first choice was seen is evidence (Bayes'
-rule), and at each scheduling point it recovers a little, the more so the more the predictor has changed its mind.
+with constants that suit replayed traces of the embedded models, their predictor as it is and with its probability of
+one draft suppressed. The trust is a belief that the predictor is right: every late token at which its first choice was
+seen is evidence (Bayes' rule), and at each scheduling point it recovers a little, the more so the more the predictor
+has changed its mind.
 
 What counts is P(d) over the measured cost of an iteration with d, less the share of the time left that getting to it
 takes: its load, if it is not in memory, and its catching up, if it is not at work.
