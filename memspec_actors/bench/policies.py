@@ -1,6 +1,6 @@
 """Run the policies for real, interleaved prompt by prompt, each prompt from an empty cache."""
 
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -17,6 +17,7 @@ from memspec_actors.models.loadout import model_directory
 from memspec_actors.predictor.collect import collect
 from memspec_actors.predictor.prompts import Prompt
 from memspec_actors.predictor.traces import TraceReader
+from memspec_actors.progress import Progress
 from memspec_actors.protocols.results import GenerationResult
 from memspec_actors.protocols.traces import TraceHeader
 from memspec_actors.scheduling.plans import write_plans
@@ -29,10 +30,7 @@ from memspec_actors.simulation.replay import Setting
 __all__ = ["identical_share", "run_policies", "throttled"]
 
 CALIBRATION_PROMPTS = 3
-
 POLL_S = 0.0005
-
-Progress = Callable[[str, int, int], None]
 
 
 async def run_policies(

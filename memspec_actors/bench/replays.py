@@ -10,10 +10,11 @@ from memspec_actors.config import Config, DraftConfig, ScheduleConfig
 from memspec_actors.errors import TraceError
 from memspec_actors.models.loadout import model_directory
 from memspec_actors.models.tokenizer import Tokenizer
-from memspec_actors.predictor.collect import Progress, collect
+from memspec_actors.predictor.collect import collect
 from memspec_actors.predictor.prompts import read_prompts
 from memspec_actors.predictor.ranker import PredictorRanker, predictor_directory
 from memspec_actors.predictor.traces import TraceReader
+from memspec_actors.progress import Progress
 from memspec_actors.scheduling.rankers import Ranker
 from memspec_actors.simulation.profile import DeviceProfile
 from memspec_actors.simulation.replay import Setting

@@ -1,7 +1,7 @@
 """What commands print: one JSON object, tables, progress on standard error."""
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from memspec_actors.errors import UsageError
+from memspec_actors.progress import Progress
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -23,9 +24,6 @@ __all__ = [
     "wide_console",
     "write_file",
 ]
-
-#: Hears (what is being done, how much is done, how much there is).
-Progress = Callable[[str, int, int], None]
 
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else on standard output.")]
 

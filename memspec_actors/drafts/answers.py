@@ -1,6 +1,6 @@
 """Let a target answer prompts, and keep the answers in a file that an interrupted run goes on with."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import anyio
@@ -10,6 +10,7 @@ from memspec_actors.config import Config, DraftConfig, MemoryConfig, PredictorCo
 from memspec_actors.drafts.settings import DistillSettings
 from memspec_actors.engine import MemSpec
 from memspec_actors.predictor.prompts import Prompt
+from memspec_actors.progress import Progress
 from memspec_actors.protocols.requests import SamplingParams
 
 __all__ = ["Answer", "answer_prompts"]
@@ -25,7 +26,7 @@ class Answer(msgspec.Struct, frozen=True, array_like=True):
 
 
 def answer_prompts(
-    settings: DistillSettings, prompts: Sequence[Prompt], file: Path, progress: Callable[[str, int, int], None]
+    settings: DistillSettings, prompts: Sequence[Prompt], file: Path, progress: Progress
 ) -> list[Answer]:
     """Return the target's answers to ``prompts``, in their order; those that ``file`` holds are not written again.
 
@@ -43,7 +44,7 @@ async def _answer(
     prompts: Sequence[Prompt],
     start: int,
     file: Path,
-    progress: Callable[[str, int, int], None],
+    progress: Progress,
 ) -> None:
     config = Config(
         target=TargetConfig(model=settings.target, dtype=settings.dtype, threads=settings.threads),

@@ -1,6 +1,6 @@
 """Check drafts against a target: vocabulary, sizes, memory, and, where the weights are there, speed and acceptance."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import msgspec
@@ -17,6 +17,7 @@ from memspec_actors.models.runner import open_runner
 from memspec_actors.models.tokenizer import Tokenizer
 from memspec_actors.models.vocabulary import check_compatible
 from memspec_actors.predictor.prompts import Prompt
+from memspec_actors.progress import Progress
 
 __all__ = ["DEFAULT_CONTEXT", "CheckOptions", "check_drafts"]
 
@@ -50,7 +51,7 @@ def check_drafts(
     draft_dirs: Mapping[str, Path],
     prompts: Sequence[Prompt],
     options: CheckOptions,
-    progress: Callable[[str, int, int], None] = lambda what, done, total: None,
+    progress: Progress = lambda what, done, total: None,
 ) -> CheckReport:
     """Check drafts by name. What is wrong with a draft is told in its report.
 
@@ -142,7 +143,7 @@ def _measure(
     candidates: Mapping[str, Candidate],
     prompts: Sequence[Prompt],
     options: CheckOptions,
-    progress: Callable[[str, int, int], None],
+    progress: Progress,
 ) -> dict[str, Measured]:
     present = {name: candidate for name, candidate in candidates.items() if candidate.plan.checkpoint.files}
     if options.plan_only or not target.checkpoint.files or not present:

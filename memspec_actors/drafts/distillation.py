@@ -2,7 +2,7 @@
 
 import random
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
@@ -21,10 +21,9 @@ from memspec_actors.models.vocabulary import check_compatible
 from memspec_actors.predictor.collect import end_ids
 from memspec_actors.predictor.prompts import Prompt
 from memspec_actors.predictor.reading import Tracer
+from memspec_actors.progress import Progress
 
 __all__ = ["distill", "split_prompts"]
-
-Progress = Callable[[str, int, int], None]  # (what, done, total)
 
 WORK = "distillation"  # under the draft's directory: what an interrupted run goes on from
 TOKENIZER_FILES = (

@@ -1,6 +1,6 @@
 """Measure drafts beside their target: loads, the cost of a token, what the target accepts of them."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import torch
@@ -16,11 +16,10 @@ from memspec_actors.predictor.collect import encode_prompt, end_ids
 from memspec_actors.predictor.prompts import Prompt
 from memspec_actors.predictor.reading import DraftReader, Tracer
 from memspec_actors.predictor.traces import accepted_runs
+from memspec_actors.progress import Progress
 from memspec_actors.simulation.measure import pass_ms
 
 __all__ = ["Candidate", "Text", "accepted_by_kind", "measure_drafts", "write_texts"]
-
-Progress = Callable[[str, int, int], None]  # (what, done, total)
 
 
 class Candidate(NamedTuple):

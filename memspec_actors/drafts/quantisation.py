@@ -3,7 +3,7 @@
 import logging
 import re
 import shutil
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from importlib import import_module
 from pathlib import Path
@@ -15,6 +15,7 @@ import torch
 
 from memspec_actors.errors import ConfigError, UsageError
 from memspec_actors.models.checkpoint import Checkpoint
+from memspec_actors.progress import Progress
 
 __all__ = ["QuantiseReport", "QuantiseSettings", "quantize"]
 
@@ -63,7 +64,7 @@ def quantize(
     out: Path,
     texts: Sequence[Sequence[int]],
     settings: QuantiseSettings,
-    progress: Callable[[str, int, int], None] = lambda what, done, total: None,
+    progress: Progress = lambda what, done, total: None,
 ) -> QuantiseReport:
     """Write a 4-bit GPTQ checkpoint of ``model_dir`` to ``out``, calibrated on ``texts`` (token ids).
 
@@ -137,7 +138,7 @@ def _on_this_machine(auto_gptq: Any) -> Iterator[None]:
 
 
 @contextmanager
-def _told(progress: Callable[[str, int, int], None]) -> Iterator[None]:
+def _told(progress: Progress) -> Iterator[None]:
     """Turn what auto-gptq logs of its layers into progress."""
 
     class Listener(logging.Handler):

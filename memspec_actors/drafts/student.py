@@ -2,7 +2,7 @@
 
 import random
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -14,6 +14,7 @@ from memspec_actors.drafts.answers import Answer
 from memspec_actors.drafts.settings import DistillSettings
 from memspec_actors.models.checkpoint import Checkpoint
 from memspec_actors.models.runner import Runner
+from memspec_actors.progress import Progress
 
 __all__ = ["Lesson", "distillation_loss", "open_student", "save_student", "train_student"]
 
@@ -68,7 +69,7 @@ def train_student(
     settings: DistillSettings,
     num_common: int,
     state_file: Path,
-    progress: Callable[[str, int, int], None],
+    progress: Progress,
 ) -> float:
     """Train ``model`` in place on the answers and return the smoothed loss, in nats per token.
 

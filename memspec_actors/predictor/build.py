@@ -2,7 +2,6 @@
 
 import shutil
 import tempfile
-from collections.abc import Callable
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -20,14 +19,13 @@ from memspec_actors.predictor.head import record_evaluation
 from memspec_actors.predictor.pretrain import PretrainBudget, phased_texts, pretrain
 from memspec_actors.predictor.prompts import zoo_prompts
 from memspec_actors.predictor.training import TrainParams, train
+from memspec_actors.progress import Progress
 
 __all__ = ["ZooBudget", "build_encoder", "build_for_zoo"]
 
 DRAFTS = ("general", "code", "math", "law", "medical")
 TOKENIZER_FILES = ("tokenizer.json", "tokenizer_config.json")
 PRETRAINING = "pretraining.json"
-
-Progress = Callable[[str, int, int], None]
 
 
 class ZooBudget(msgspec.Struct, frozen=True, kw_only=True):

@@ -1,7 +1,7 @@
 """Collect traces: the target's greedy text, and what every draft would have got accepted in it."""
 
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
 from statistics import median
@@ -15,11 +15,11 @@ from memspec_actors.models.vocabulary import check_compatible
 from memspec_actors.predictor.prompts import Prompt
 from memspec_actors.predictor.reading import Tracer
 from memspec_actors.predictor.traces import open_trace_writer
+from memspec_actors.progress import Progress
 from memspec_actors.protocols.traces import TRACE_FORMAT, TraceHeader
+from memspec_actors.speculation.commit import united_end_ids
 
-__all__ = ["Progress", "collect", "encode_prompt", "end_ids", "open_tracer", "weights_hash"]
-
-Progress = Callable[[str, int, int], None]  # (what, done, total)
+__all__ = ["collect", "encode_prompt", "end_ids", "open_tracer", "weights_hash"]
 
 
 def collect(
@@ -123,7 +123,7 @@ def _check_lengths(encoded: Sequence[Sequence[int]], limit: int) -> None:
 
 def end_ids(checkpoint: Checkpoint, tokenizer: Tokenizer) -> frozenset[int]:
     """Return the ids that end a target's text: its configuration's and its tokenizer's."""
-    return frozenset(checkpoint.eos_ids) | ({tokenizer.eos_id} if tokenizer.eos_id is not None else set())
+    return united_end_ids(checkpoint.eos_ids, tokenizer.eos_id, ignore_eos=False)
 
 
 def encode_prompt(tokenizer: Tokenizer, prompt: str) -> list[int]:

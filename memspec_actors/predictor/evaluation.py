@@ -1,6 +1,6 @@
 """Judge a predictor on traces that it was not trained on."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from statistics import fmean, median
 from time import perf_counter_ns
@@ -15,6 +15,7 @@ from memspec_actors.predictor.head import INPUTS, InputKind
 from memspec_actors.predictor.ranker import ContextReader, PredictorRanker, open_artefact
 from memspec_actors.predictor.traces import TraceReader
 from memspec_actors.predictor.utility import UtilityParams
+from memspec_actors.progress import Progress
 from memspec_actors.scheduling.rankers import RankingContext
 
 __all__ = ["evaluate"]
@@ -30,7 +31,7 @@ def evaluate(
     *,
     params: UtilityParams | None = None,
     tokenizer: Tokenizer | None = None,
-    progress: Callable[[str, int, int], None] | None = None,
+    progress: Progress | None = None,
 ) -> dict[str, Any]:
     """Rank at every scheduling point of a trace and compare with the drafts of highest utility.
 

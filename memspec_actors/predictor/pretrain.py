@@ -6,7 +6,7 @@ come from the generator alone; neither target nor drafts have a part in it.
 """
 
 import random
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -16,6 +16,7 @@ from torch import Tensor, nn
 
 from memspec_actors.predictor.context import Batch, ContextLayout, batch_contexts
 from memspec_actors.predictor.encoder import BertEncoder, EncoderConfig
+from memspec_actors.progress import Progress
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
@@ -63,7 +64,7 @@ def pretrain(
     texts: Iterator[PhasedText],
     num_phases: int,
     budget: PretrainBudget,
-    progress: Callable[[str, int, int], None] | None = None,
+    progress: Progress | None = None,
 ) -> tuple[BertEncoder, dict[str, float]]:
     """Train a fresh encoder and return it frozen, with the losses averaged over the last tenth of the steps."""
     generator = torch.Generator().manual_seed(budget.seed)

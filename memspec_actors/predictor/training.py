@@ -2,7 +2,7 @@
 
 import hashlib
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -23,6 +23,7 @@ from memspec_actors.predictor.head import HEAD_FORMAT, INPUTS, HeadFile, InputKi
 from memspec_actors.predictor.ranker import ContextReader, open_tokenizer
 from memspec_actors.predictor.traces import TraceReader
 from memspec_actors.predictor.utility import UtilityParams
+from memspec_actors.progress import Progress
 
 __all__ = ["TrainParams", "evaluate", "train"]
 
@@ -57,7 +58,7 @@ def train(
     params: TrainParams | None = None,
     tokenizer: Tokenizer | None = None,
     exclude: str | Path | None = None,
-    progress: Callable[[str, int, int], None] | None = None,
+    progress: Progress | None = None,
 ) -> dict[str, Any]:
     """Train heads on a trace file and write a predictor directory; return its provenance.
 
@@ -161,7 +162,7 @@ def _fit_all(
     reader: ContextReader,
     sides: tuple[Sequence[Point], Sequence[Point]],
     params: TrainParams,
-    progress: Callable[[str, int, int], None] | None,
+    progress: Progress | None,
 ) -> tuple[dict[InputKind, RankingHead], dict[str, dict[str, float]]]:
     """Fit one head for each kind of input on (training, validation) points."""
     heads: dict[InputKind, RankingHead] = {}

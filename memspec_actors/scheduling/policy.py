@@ -19,14 +19,14 @@ RankedBy = Literal["nothing", "one draft", "predictor", "ucb", "exp3", "hedge", 
 class Policy(msgspec.Struct, frozen=True, kw_only=True):
     """Say how drafts are scheduled.
 
-    ``ranked_by`` says what ranks them; "nothing" uses no draft, "one draft" keeps to ``static_draft``, and a
-    "plan" was made by one who knew the text. With
-    ``prefetches`` the best K drafts of a ranking are brought into memory ahead of need, without it only the first. With
-    ``waits_for_load`` decoding stands still until the first-ranked draft is resident. A policy that ``learns`` is told
-    how every iteration went; with ``shared`` all requests teach the same ranker. With ``reads_along`` the resident
-    drafts that are not at work are brought up to date at every scheduling point: what they predict on the way is told
-    too, and a switch to one of them has less to catch up on. A policy that ``reacts`` lets them do so where the draft
-    at work falls short instead, and ranks by what is learned from it at once, not only at scheduling points.
+    ``ranked_by`` says what ranks them; "nothing" uses no draft, "one draft" keeps to ``static_draft``, and a "plan" was
+    made by one who knew the text. With ``prefetches`` the best K drafts of a ranking are brought into memory ahead of
+    need, without it only the first. With ``waits_for_load`` decoding stands still until the first-ranked draft is
+    resident. A policy that ``learns`` is told how every iteration went; with ``shared`` all requests teach the same
+    ranker. With ``reads_along`` the resident drafts that are not at work are brought up to date at every scheduling
+    point: what they predict on the way is told too, and a switch to one of them has less to catch up on. A policy that
+    ``reacts`` lets them do so where the draft at work falls short instead, and ranks by what is learned from it at
+    once, not only at scheduling points.
 
     ``exploration`` is UCB's c, ``mixing`` Exp3's gamma, ``discount`` Hedge's, per token.
     """

@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 
 from memspec_actors.bench.comparison import BASE, STRICT, STRICT_DRAFT, Outcome
 from memspec_actors.errors import TraceError
+from memspec_actors.progress import Progress
 from memspec_actors.scheduling.policy import Policy, parse_policy
 from memspec_actors.scheduling.ranker_pool import RankerMaker
 from memspec_actors.scheduling.rankers import Ranker
@@ -32,7 +33,7 @@ def simulate(
     policies: Sequence[str],
     setting: Setting,
     predictor: Callable[[], Ranker],
-    progress: Callable[[str, int, int], None] = lambda what, done, total: None,
+    progress: Progress = lambda what, done, total: None,
 ) -> list[Outcome]:
     """Decode every text under every policy, and General-Static beside them, each from a cold start.
 
