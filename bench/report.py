@@ -1,7 +1,7 @@
-"""One page of the paper's evaluation: our figures beside the paper's, goals met and missed, as HTML and Markdown.
+"""One page of the papers' evaluations: our figures beside the paper's, goals met and missed, as HTML and Markdown.
 
 Reads NAME.json of every study in a folder, as `python bench/NAME.py --json FOLDER/NAME.json` writes them; what is not
-there is on the page as missing. With `--quick` the studies are run first, with little work: about 5 minutes. Pictures
+there is on the page as missing. With `--quick` the studies are run first, with little work: about 6 minutes. Pictures
 need `memspec-actors[plots]`.
 """
 

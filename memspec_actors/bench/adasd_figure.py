@@ -1,11 +1,16 @@
 """Draw a comparison: speed-ups by data set and method."""
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from memspec_actors.bench.methods_report import BASE, MethodsReport
 from memspec_actors.errors import ConfigError
+from memspec_actors.methods import METHODS
 
-__all__ = ["check_plotting", "draw"]
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+__all__ = ["check_plotting", "draw", "draw_speedups"]
 
 
 def check_plotting() -> None:
@@ -20,11 +25,19 @@ def draw(report: MethodsReport, path: Path) -> None:
     """Write a bar chart of speed-ups over vanilla to ``path``; its ending tells the format."""
     from matplotlib.figure import Figure
 
-    cells = list(dict.fromkeys((row.dataset, row.policy) for row in report.rows))
-    methods = [method for method in report.geomean if method != BASE]
+    figure = Figure(figsize=(2.0 + 1.4 * len(_cells(report)), 4.0), layout="constrained")
+    draw_speedups(figure.add_subplot(), report)
+    try:
+        figure.savefig(path)
+    except (OSError, ValueError) as error:
+        raise ConfigError(f"the figure {path} cannot be written: {error}") from error
+
+
+def draw_speedups(axes: "Axes", report: MethodsReport) -> None:
+    """Draw a group of bars for every data set; the models alone, which draft nothing, are left out."""
+    cells = _cells(report)
+    methods = [method for method in report.geomean if method in METHODS and method != BASE]
     speedups = {(row.dataset, row.policy, row.method): row.speedup for row in report.rows}
-    figure = Figure(figsize=(2.0 + 1.4 * len(cells), 4.0), layout="constrained")
-    axes = figure.add_subplot()
     width = 0.8 / len(methods)
     for number, method in enumerate(methods):
         places = [index + (number + 0.5) * width - 0.4 for index in range(len(cells))]
@@ -33,7 +46,7 @@ def draw(report: MethodsReport, path: Path) -> None:
     axes.set_xticks(range(len(cells)), [f"{dataset}\n{policy}" for dataset, policy in cells], fontsize=8)
     axes.set_ylabel("speed-up over vanilla")
     axes.legend(fontsize=7, ncols=3)
-    try:
-        figure.savefig(path)
-    except (OSError, ValueError) as error:
-        raise ConfigError(f"the figure {path} cannot be written: {error}") from error
+
+
+def _cells(report: MethodsReport) -> list[tuple[str, str]]:
+    return list(dict.fromkeys((row.dataset, row.policy) for row in report.rows))

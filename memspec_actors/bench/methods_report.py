@@ -10,7 +10,7 @@ __all__ = ["BASE", "GENERAL_STATIC", "MAX_LOSS", "MethodsReport", "Quality", "Ro
 
 BASE = "vanilla"
 GENERAL_STATIC = "general-static"
-LOSSY = ("adasd", "adasd+gain", "typical")
+LOSSY = ("adasd", "typical")
 MAX_LOSS = 0.018  # of right answers, as in the paper
 FASTER_STOPS = ("gen-only", "gain-only")
 

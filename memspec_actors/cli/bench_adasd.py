@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 __all__ = ["bench_adasd"]
 
+STARTED_AS = {"__main__.py": ("python", "-m", "memspec_actors"), "adasd.py": ("python", "bench/adasd.py")}
+
 
 def bench_adasd(
     config: "Config",
@@ -78,11 +80,12 @@ def _finding(config: "Config", report: "MethodsReport", *, quick: bool, wall_s: 
     from memspec_actors.bench.methods_report import scalars
     from memspec_actors.bench.paper.finding import Finding, machine
 
+    program = Path(sys.argv[0]).name
     around = circumstances(config.target.num_threads, config.target.dtype)
     learned = "kept from prompt to prompt" if report.share_thresholds else "forgotten with each prompt"
     return Finding(
         study="adasd",
-        command=shlex.join([Path(sys.argv[0]).name, *sys.argv[1:]]),
+        command=shlex.join([*STARTED_AS.get(program, (program,)), *sys.argv[1:]]),
         machine=machine(),
         setting=f"{report.prompts_per_dataset} prompts of each data set, at most {report.max_new_tokens} tokens each; "
         f"what rules learn is {learned}",

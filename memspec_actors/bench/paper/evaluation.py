@@ -237,7 +237,6 @@ STUDIES = (
                     ("gen-only", "1.422", 1.25),
                     ("gain-only", "", 1.25),
                     ("adasd", "1.457", 1.46),
-                    ("adasd+gain", "", 1.46),
                     ("typical", "", 1.46),
                 )
             ),
@@ -248,7 +247,7 @@ STUDIES = (
                     paper=paper,
                     goal=1.0,
                 )
-                for method, paper in (("adasd", "0.974–1.142"), ("adasd+gain", ""), ("typical", ""))
+                for method, paper in (("adasd", "0.974–1.142"), ("typical", ""))
             ),
             *(
                 Claim(
@@ -259,7 +258,7 @@ STUDIES = (
                     at_most=True,
                     percent=True,
                 )
-                for method, paper in (("adasd", "< 1.8 %"), ("adasd+gain", ""), ("typical", ""))
+                for method, paper in (("adasd", "< 1.8 %"), ("typical", ""))
             ),
             *(
                 Claim(

@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from io import StringIO
 from typing import TYPE_CHECKING
 
+from memspec_actors.bench.adasd_figure import check_plotting, draw_speedups
 from memspec_actors.bench.comparison import BASE, STRICT, PolicyComparison, geomean
 from memspec_actors.bench.paper.figures import cell, comparison, datasets, focus
 from memspec_actors.bench.paper.finding import Finding
@@ -30,8 +31,6 @@ def picture(finding: Finding) -> str | None:
     draw = _DRAWN_AS.get(finding.study)
     if draw is None:
         return None
-    from memspec_actors.bench.adasd_figure import check_plotting
-
     check_plotting()
     import matplotlib as mpl
     from matplotlib.figure import Figure
@@ -144,6 +143,11 @@ def _named(policy: str) -> str:
     return "general-static (strict)" if policy == STRICT else policy
 
 
+def _methods(axes: "Axes", finding: Finding) -> None:
+    assert finding.methods is not None, "this study compares methods"
+    draw_speedups(axes, finding.methods)
+
+
 _DRAWN_AS: dict[str, Callable[["Axes", Finding], None]] = {
     "throughput": _throughput,
     "unthrottled": _throughput,
@@ -158,4 +162,5 @@ _DRAWN_AS: dict[str, Callable[["Axes", Finding], None]] = {
     "predictor_inputs": _predictor,
     "switching": _switching,
     "unseen_domain": _unseen,
+    "adasd": _methods,
 }

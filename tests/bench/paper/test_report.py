@@ -91,7 +91,7 @@ def test_the_html_page_has_the_same_figures_and_a_picture_of_every_finding(pages
     for line in section(pages["md"], "throughput").splitlines():
         for each in line.split("|")[1:-1]:
             assert each.strip() == "---" or each.strip().replace("<", "&lt;") in html
-    assert pages["html"].count("<svg") == 5
+    assert pages["html"].count("<svg") == 6
     assert "--json &lt;here&gt;" in html
     assert '<tr class="missed"><td>memspec over mab-async</td>' in html
     assert '<tr class="met"><td>oracle-dynamic over oracle-static</td>' in html
