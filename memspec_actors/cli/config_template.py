@@ -52,7 +52,8 @@ accept = "auto"             # "auto", "exact", "match" or "rejection"; "auto" is
                             # lossy: "bayes", "typical", "fsd:THRESHOLD", "bild:THRESHOLD"
 # method = "adasd"          # both at once: "vanilla", "assistedgen", "gen-only", "verify-only", "adasd",
                             # "adasd+assistedgen", "gain-only", "adasd+gain", "typical"; or
-                            # "target", "draft:NAME": that model alone
+                            # "target", "draft:NAME": that model alone.
+                            # "module:Class" in the place of a rule is one of your own
 thresholds = "auto"         # rules that learn: "sync" waits for them, "async" never, "auto" where the text depends
 share_thresholds = false    # what they learn belongs to one text, or to all
 

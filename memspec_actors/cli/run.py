@@ -28,9 +28,12 @@ def run(
         str | None,
         typer.Option(help="A stop and an acceptance rule at once: vanilla, assistedgen, gen-only, adasd, ..."),
     ] = None,
-    stop: Annotated[str | None, typer.Option(help="When to stop drafting: fixed:5, entropy, confidence, ...")] = None,
+    stop: Annotated[
+        str | None, typer.Option(help="When to stop drafting: fixed:5, gain, entropy, confidence, ...; module:Class")
+    ] = None,
     accept: Annotated[
-        str | None, typer.Option(help="What to accept: auto, exact, match, rejection; lossy: bayes, ...")
+        str | None,
+        typer.Option(help="What to accept: auto, exact, match, rejection; lossy: bayes, typical, ...; module:Class"),
     ] = None,
     max_new_tokens: Annotated[int, typer.Option(help="Generate at most so many tokens.")] = 256,
     temperature: Annotated[float, typer.Option(help="0 is greedy.")] = 0.0,
