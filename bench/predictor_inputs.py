@@ -22,8 +22,8 @@ def measure(config: Config, arguments: Namespace, progress: Progress) -> Measure
     with TemporaryDirectory() as scratch:
         traces = Path(scratch) / "traces"
         collect_traces(config, f"zoo:eval:{count}", traces, max_new_tokens=320, progress=progress)
-        directory, tokenizer = predictor_directory(config.predictor.path), model_directory(config.target.model)
-        found = evaluate(traces, directory, tokenizer=Tokenizer.open(tokenizer), progress=progress)
+        tokenizer = Tokenizer.open(model_directory(config.target.model))
+        found = evaluate(traces, predictor_directory(config.predictor.path), tokenizer=tokenizer, progress=progress)
     scalars = {f"{kind} {top}": value for kind, tops in found["by_input"].items() for top, value in tops.items()}
     for some in ("mixed", "single"):
         scalars |= {f"{some} prompts, prompt+recent {top}": found[some][top] for top in ("top1", "top2") if found[some]}

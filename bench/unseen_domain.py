@@ -25,10 +25,8 @@ POLICIES = ("hedge", "memspec", "memspec+", "domain-oracle")
 
 def measure(config: Config, arguments: Namespace, progress: Progress) -> Measured:
     replays = open_replays(config, arguments, progress)
-    encoder, tokenizer = (
-        predictor_directory(config.predictor.path),
-        Tokenizer.open(model_directory(config.target.model)),
-    )
+    encoder = predictor_directory(config.predictor.path)
+    tokenizer = Tokenizer.open(model_directory(config.target.model))
     comparisons = {}
     with TemporaryDirectory() as scratch:
         traces = arguments.train_traces

@@ -1,6 +1,6 @@
 """Compare the systems of the AdaSD paper's tables, interleaved prompt by prompt on the same engine."""
 
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, NamedTuple
 
@@ -13,14 +13,13 @@ from memspec_actors.bench.quality import Answer, Judge, answered, task_accuracy
 from memspec_actors.config import Config
 from memspec_actors.engine import MemSpec
 from memspec_actors.methods import METHODS
+from memspec_actors.progress import Progress
 from memspec_actors.protocols.results import GenerationResult
 
 __all__ = ["SYSTEMS", "compare"]
 
 DRAFT = "draft"  # the draft alone
 SYSTEMS = (*METHODS, "target", DRAFT)
-
-Progress = Callable[[str, int, int], None]
 
 
 class _Cell(NamedTuple):

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from memspec_actors.cli.output import circumstances, print_json, progress_bars
+from memspec_actors.cli.output import circumstances, print_json, progress_bars, write_file
 
 if TYPE_CHECKING:
     from memspec_actors.bench.comparison import Outcome, PolicyComparison
@@ -78,4 +78,4 @@ def _show(
     if beside is not None:
         print_policies(beside, "storage as it is")
     if json is not None:
-        json.write_bytes(msgspec.json.format(msgspec.json.encode(figures)))
+        write_file(json, msgspec.json.format(msgspec.json.encode(figures)))

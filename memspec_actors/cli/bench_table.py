@@ -3,25 +3,22 @@
 from collections.abc import Mapping
 
 from rich.box import SIMPLE
-from rich.console import Console
 from rich.table import Table
 
 from memspec_actors.bench.methods_report import MethodsReport, Row
 from memspec_actors.bench.paper.claims import judge
 from memspec_actors.bench.paper.evaluation import STUDIES
 from memspec_actors.bench.paper.finding import Finding
+from memspec_actors.cli.output import wide_console
 
 __all__ = ["print_methods"]
 
-FILE_WIDTH = 120  # where it is no terminal
 COLUMNS = ("tokens/s", "speed-up", "drafted", "accepted", "rate", "departed", "accuracy", "log p", "agreement")
 
 
 def print_methods(report: MethodsReport, finding: Finding) -> None:
     """Print a table for each data set, the means, the methods with and without MemSpec, and the goals."""
-    console = Console()
-    if not console.is_terminal:
-        console = Console(width=FILE_WIDTH)
+    console = wide_console()
     for dataset, policy in dict.fromkeys((row.dataset, row.policy) for row in report.rows):
         table = Table("method", title=f"{dataset} ({policy})", title_justify="left", box=SIMPLE)
         for column in COLUMNS:

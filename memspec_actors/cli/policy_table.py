@@ -2,6 +2,8 @@
 
 from typing import TYPE_CHECKING
 
+from memspec_actors.cli.output import wide_console
+
 if TYPE_CHECKING:
     from memspec_actors.bench.comparison import PolicyComparison
 
@@ -14,7 +16,6 @@ def print_policies(comparison: "PolicyComparison", title: str) -> None:
     """Print one line per policy: means over data sets, and how decode time was split."""
     from statistics import fmean
 
-    from rich.console import Console
     from rich.table import Table
 
     table = Table(title=title, box=None, title_justify="left")
@@ -34,4 +35,4 @@ def print_policies(comparison: "PolicyComparison", title: str) -> None:
             f"{fmean(row.loads for row in rows):.1f}",
             f"{comparison.latency[policy]:.3f}",
         )
-    Console(width=160, highlight=False).print(table)
+    wide_console().print(table)

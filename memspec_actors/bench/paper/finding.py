@@ -1,6 +1,5 @@
 """What one script of ``bench/`` found, and the file it is kept in."""
 
-import os
 import platform
 from collections.abc import Mapping
 from pathlib import Path
@@ -9,6 +8,7 @@ import msgspec
 
 from memspec_actors.bench.comparison import PolicyComparison
 from memspec_actors.bench.methods_report import MethodsReport
+from memspec_actors.cores import usable_cores
 from memspec_actors.errors import TraceError
 
 __all__ = ["Finding", "machine", "read_finding", "write_finding"]
@@ -45,8 +45,7 @@ def machine() -> str:
     except OSError:  # no Linux
         lines = []
     names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
-    usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    return f"{(names or [platform.processor() or platform.machine()])[0]}, {usable} cores"
+    return f"{(names or [platform.processor() or platform.machine()])[0]}, {usable_cores()} cores"
 
 
 def write_finding(path: Path, finding: Finding) -> None:
