@@ -44,12 +44,12 @@ class Choice(msgspec.Struct, frozen=True):
 
     def wants(self, event: Event | UnknownEvent) -> bool:
         fields = event.fields if isinstance(event, UnknownEvent) else {}
-        actor = event.actor if isinstance(event, Event) else fields.get("actor")
+        actor = event.actor if isinstance(event, Event) else str(fields.get("actor"))
         request = event.request_id if isinstance(event, Event) else fields.get("request_id")
         return (
             (not self.events or name_of(event) in self.events)
             and (not self.actors or actor in self.actors)
-            and (request or "").startswith(self.request)
+            and str(request or "").startswith(self.request)
         )
 
 
@@ -127,6 +127,10 @@ class _Printer:
 
 
 def _clock(ts: object) -> str:
-    if not isinstance(ts, float):
+    try:
+        clock = time.localtime(ts) if isinstance(ts, float) else None
+    except (ValueError, OverflowError, OSError):  # beyond what a calendar knows
+        clock = None
+    if clock is None or not isinstance(ts, float):
         return "??:??:??.???"
-    return time.strftime("%H:%M:%S", time.localtime(ts)) + f".{int(ts % 1 * 1000):03}"
+    return time.strftime("%H:%M:%S", clock) + f".{int(ts % 1 * 1000):03}"

@@ -1,12 +1,13 @@
 """Follow an event log while it is written: in a file that is rotated, or over HTTP from a daemon."""
 
 import os
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
 
 from memspec_actors.errors import UsageError
-from memspec_actors.telemetry.log_files import log_files, open_log_file
+from memspec_actors.telemetry.log_files import COMPRESSED, log_files, open_log_file
 
 __all__ = ["follow_file", "follow_url"]
 
@@ -17,16 +18,28 @@ CONNECT_TIMEOUT_S = 5.0
 def follow_file(path: Path) -> Iterator[bytes | None]:
     """Yield the lines of a log from its beginning on, and None whenever there is nothing new: then wait, or stop.
 
-    A line is given once it is whole. When the file is rotated away its rest comes first, then what was begun since.
-    Raises UsageError if the log cannot be read.
+    A line is given once it is whole. When the file is rotated away its rest comes first, then what was begun since. A
+    compressed file grows no more: it is given once, as far as it goes. Raises UsageError if the log cannot be read.
     """
     try:
         for older in log_files(path)[:-1]:
-            with open_log_file(older) as lines:
-                yield from lines
+            yield from _all_lines(older)
+        if path.suffix in COMPRESSED:
+            yield from _all_lines(path)
+            while True:
+                yield None
         yield from _follow(path)
-    except OSError as error:
-        raise UsageError(f"the event log {path} cannot be read: {error.strerror or error}") from error
+    except (OSError, zlib.error) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise UsageError(f"the event log {path} cannot be read: {reason}") from error
+
+
+def _all_lines(path: Path) -> Iterator[bytes]:
+    try:
+        with open_log_file(path) as lines:
+            yield from lines
+    except EOFError:  # a compressed file that was cut off
+        return
 
 
 def _follow(path: Path) -> Iterator[bytes | None]:
@@ -53,8 +66,6 @@ def _whole_lines(file: BinaryIO) -> Iterator[bytes]:
 
 def _successor(path: Path, file: BinaryIO) -> BinaryIO | None:
     """Open the file that was begun after ``file`` was rotated or cut off; None while it is the newest."""
-    if path.suffix in (".gz", ".zst"):
-        return None
     try:
         status = path.stat()
     except FileNotFoundError:  # just being rotated

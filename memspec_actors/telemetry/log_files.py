@@ -6,7 +6,9 @@ from io import BufferedReader, RawIOBase
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
-__all__ = ["log_files", "open_log_file", "rotated_files"]
+__all__ = ["COMPRESSED", "log_files", "open_log_file", "rotated_files"]
+
+COMPRESSED = (".gz", ".zst")
 
 
 def rotated_files(path: Path) -> list[tuple[int, Path]]:

@@ -1,5 +1,6 @@
 """Following a log: nothing is missed and nothing comes twice, whatever happens to the file or the connection."""
 
+import gzip
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -8,6 +9,7 @@ from itertools import islice
 from pathlib import Path
 
 import pytest
+from zstandard import ZstdCompressor
 
 from memspec_actors.errors import UsageError
 from memspec_actors.protocols.events import RankingApplied
@@ -75,6 +77,21 @@ def test_file_that_was_emptied_is_read_anew(tmp_path: Path) -> None:
     path.write_bytes(b"")
     write(log, 3)
     assert new_intervals(lines) == [3]
+
+
+@pytest.mark.parametrize("suffix", [".gz", ".zst"])
+@pytest.mark.parametrize("share", [1.0, 0.5])
+def test_a_compressed_log_is_given_as_far_as_it_goes(tmp_path: Path, suffix: str, share: float) -> None:
+    """A log that was packed away would be refused, or end the command as Ctrl-C does."""
+    write(EventLog.open(tmp_path / "log"), *range(50))
+    plain = (tmp_path / "log").read_bytes()
+    packed = gzip.compress(plain) if suffix == ".gz" else ZstdCompressor().compress(plain)
+    path = tmp_path / f"packed{suffix}"
+    path.write_bytes(packed[: int(len(packed) * share)])
+    lines = follow_file(path)
+    seen = new_intervals(lines)
+    assert seen == list(range(50))[: len(seen)] and (share < 1 or len(seen) == 50)
+    assert new_intervals(lines) == []
 
 
 def test_missing_file_is_named(tmp_path: Path) -> None:
