@@ -35,8 +35,7 @@ def acceptance_rule(name: str, *, greedy: bool) -> AcceptanceRule:
             return DivergenceThreshold(name, _threshold(name, argument, highest=1.0))
         case "bild":
             return CrossEntropyThreshold(name, _threshold(name, argument))
-    if (made := own_rule("accept", name)) is not None:
-        rule = made(name)
+    if (rule := own_rule("accept", name, name)) is not None:
         if not isinstance(rule, AcceptanceRule):
             raise ConfigError(
                 f"accept is {name!r}, but that is no acceptance rule: see {AcceptanceRule.__module__}.AcceptanceRule"

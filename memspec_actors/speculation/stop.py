@@ -175,8 +175,7 @@ def stop_rule(spec: str) -> StopRule:
             return Length()
         case "gain":
             return Gain()
-    if kind != "fixed" and (made := own_rule("stop", spec)) is not None:
-        rule = made()
+    if kind != "fixed" and (rule := own_rule("stop", spec)) is not None:
         if not isinstance(rule, StopRule):
             raise ConfigError(f"stop is {spec!r}, but that is no stop rule: see {__name__}.StopRule")
         return rule

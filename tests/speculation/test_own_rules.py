@@ -69,6 +69,8 @@ def test_an_acceptance_rule_of_ones_own_tolerates_what_it_says() -> None:
         ("no_such_module:Rule", "No module named 'no_such_module'"),
         ("collections:Rule", "module 'collections' has no attribute 'Rule'"),
         ("collections:OrderedDict", "that is no stop rule"),
+        ("os:path", "that makes no stop rule: 'module' object is not callable"),
+        ("collections:namedtuple", "that makes no stop rule: "),
     ],
 )
 def test_a_name_that_leads_to_no_rule_is_refused_with_the_reason(name: str, why: str) -> None:
