@@ -108,16 +108,16 @@ class _Builder:
                 self._train(stage, self._fresh(shape, stage), self._recipe.start, self._source(stage))
             case "target":
                 start = self._network("target-start")
-                self._train(stage, grow(start, self._recipe.target.layers), self._recipe.grown, self._source(stage))
-                self._export(stage, torch.bfloat16)
+                grown = grow(start, self._recipe.target.layers)
+                self._train(stage, grown, self._recipe.grown, self._source(stage), torch.bfloat16)
             case "answers":
                 self._make_answers()
             case "general":
-                self._train(stage, self._fresh(self._recipe.draft, stage), self._recipe.base, self._draft_source(stage))
-                self._export(stage, torch.float32)
+                fresh = self._fresh(self._recipe.draft, stage)
+                self._train(stage, fresh, self._recipe.base, self._draft_source(stage), torch.float32)
             case _:
-                self._train(stage, self._network(GENERAL), self._recipe.extra, self._draft_source(stage))
-                self._export(stage, torch.float32)
+                general = self._network(GENERAL)
+                self._train(stage, general, self._recipe.extra, self._draft_source(stage), torch.float32)
 
     def _make_tokenizer(self) -> None:
         tokenizer = train_tokenizer(
@@ -150,7 +150,15 @@ class _Builder:
             answers_share=self._recipe.answers_share,
         )
 
-    def _train(self, stage: str, network: Network, schedule: Schedule, source: Source) -> None:
+    def _train(
+        self,
+        stage: str,
+        network: Network,
+        schedule: Schedule,
+        source: Source,
+        export_dtype: torch.dtype | None = None,
+    ) -> None:
+        """Train a network and, with ``export_dtype``, write its directory; only then is the stage finished."""
         checkpoint = self._out / "stages" / f"{stage}.checkpoint"
         train(
             network,
@@ -161,14 +169,13 @@ class _Builder:
             stage=stage,
             on_progress=self._on_progress,
         )
+        if export_dtype is not None:
+            export_network(network, self._out / stage, export_dtype)
+            write_tokenizer(self._tokenizer(), self._out / stage)
         partial = self.result(stage).with_suffix(".partial")
         torch.save({"shape": msgspec.to_builtins(network.shape), "network": network.state_dict()}, partial)
         partial.replace(self.result(stage))
         checkpoint.unlink(missing_ok=True)
-
-    def _export(self, stage: str, dtype: torch.dtype) -> None:
-        export_network(self._network(stage), self._out / stage, dtype)
-        write_tokenizer(self._tokenizer(), self._out / stage)
 
     def _network(self, stage: str) -> Network:
         held = torch.load(self._need(stage), weights_only=True)

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 import torch
@@ -83,6 +84,21 @@ def test_interrupted_stage_goes_on_to_the_same_weights(
     ).read_bytes()
     assert not list((tmp_path / "stages").glob("*.checkpoint"))
     assert {progress.stage for progress in seen} == {"target-start", "target"}
+
+
+@pytest.mark.parametrize("step", ["export_network", "write_tokenizer"])
+def test_build_interrupted_while_it_writes_a_model_goes_on(
+    built: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    """The stage would count as finished, and its model never be written."""
+    stages = ("tokenizer", "target-start", "target")
+    with monkeypatch.context() as patch:
+        patch.setattr(f"memspec_actors.zoo.build.{step}", Mock(side_effect=Interrupt))
+        with pytest.raises(Interrupt):
+            build(tmp_path, recipe=QUICK, stages=stages)
+    assert build(tmp_path, recipe=QUICK, stages=stages) == ("target",)
+    for file in (built / "target").iterdir():
+        assert (tmp_path / "target" / file.name).read_bytes() == file.read_bytes()
 
 
 def test_extra_texts_are_trained_on(built: Path, tmp_path: Path) -> None:
