@@ -18,6 +18,15 @@ from memspec_actors.models.weight_files import read_tensors
 __all__ = ["Checkpoint"]
 
 
+class _Kinds(msgspec.Struct):
+    """What every reader of a config.json takes for granted; each looks at the values that it needs."""
+
+    architectures: list[str] | None = None
+    model_type: str | None = None
+    rope_parameters: dict[str, Any] | None = None
+    rope_scaling: dict[str, Any] | None = None
+
+
 class Checkpoint(msgspec.Struct, frozen=True, kw_only=True):
     """Describe a validated model directory.
 
@@ -44,7 +53,7 @@ class Checkpoint(msgspec.Struct, frozen=True, kw_only=True):
     def open(cls, path: str | Path) -> "Checkpoint":
         """Read and check a model directory; raises CheckpointError naming the file and what is wrong with it."""
         directory = Path(path)
-        config = read_json(directory / "config.json", dict[str, Any])
+        config = _read_config(directory)
         return cls._of(directory, config, _quantisation(directory, config), *read_tensors(directory))
 
     @classmethod
@@ -56,7 +65,7 @@ class Checkpoint(msgspec.Struct, frozen=True, kw_only=True):
         from memspec_actors.models.described import describe_tensors
 
         directory = Path(path)
-        config = read_json(directory / "config.json", dict[str, Any])
+        config = _read_config(directory)
         gptq = _quantisation(directory, config)
         return cls._of(directory, config, gptq, describe_tensors(directory, config, gptq), {})
 
@@ -124,6 +133,16 @@ class Checkpoint(msgspec.Struct, frozen=True, kw_only=True):
             return self.tensors
         stored = (gptq_names(name, self.tensors) or (name,) for name in expected_tensors(self.shape))
         return {name: self.tensors[name] for names in stored for name in names}
+
+
+def _read_config(directory: Path) -> dict[str, Any]:
+    path = directory / "config.json"
+    config = read_json(path, dict[str, Any])
+    try:
+        msgspec.convert(config, _Kinds)
+    except msgspec.ValidationError as error:
+        raise CheckpointError(f"{path}: {error}; fetch the file again") from error
+    return config
 
 
 def _lean(config: Mapping[str, Any]) -> tuple[DecoderShape | None, str]:

@@ -20,6 +20,7 @@ from safetensors.torch import load_file
 from memspec_actors.errors import CheckpointError
 from memspec_actors.models.checkpoint import Checkpoint
 from memspec_actors.models.header import read_header
+from memspec_actors.models.runner import open_runner
 from tests.models.conftest import CONFIGS, save_random
 
 FLOAT32 = torch.float32
@@ -82,6 +83,34 @@ def test_a_config_without_a_size_is_refused(copy: Path, key: str, value: object)
     edit_json(copy / "config.json", **{key: value})
     with pytest.raises(CheckpointError, match=rf"config\.json.*{key}"):
         Checkpoint.open(copy)
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("architectures", "LlamaForCausalLM"),
+        ("architectures", [3]),
+        ("model_type", 3),
+        ("rope_scaling", "linear"),
+        ("rope_parameters", [1]),
+    ],
+)
+def test_a_field_of_another_kind_is_named(copy: Path, key: str, value: object) -> None:
+    """Else whoever reads it first would fail in a way that names no file."""
+    edit_json(copy / "config.json", **{key: value})
+    for read in (Checkpoint.open, Checkpoint.describe):
+        with pytest.raises(CheckpointError, match=rf"config\.json.*{key}"):
+            read(copy)
+
+
+@pytest.mark.parametrize("changes", [{"num_attention_heads": 0}, {"hidden_size": "64"}, {"hidden_act": 5}])
+def test_what_transformers_makes_no_model_of_is_refused_in_one_line(copy: Path, changes: dict[str, Any]) -> None:
+    """Else an error of transformers' own would come out, without the directory's name."""
+    edit_json(copy / "config.json", **changes)
+    with pytest.raises(CheckpointError, match=re.escape(str(copy))):
+        Checkpoint.describe(copy)
+    with pytest.raises(CheckpointError, match=re.escape(str(copy))):
+        open_runner(Checkpoint.open(copy), dtype="float32")
 
 
 @pytest.mark.parametrize("name", ["config.json", "model.safetensors"])
