@@ -50,7 +50,7 @@ def distill(
     top_k: Annotated[int, typer.Option(help="Compare so many of the target's likeliest tokens; 0 is all.")] = 32,
     dtype: Annotated[str, typer.Option(help="What the target runs in, as in [target] dtype.")] = "float32",
     threads: Annotated[int, typer.Option(help="Compute with so many threads.")] = 1,
-    seed: Annotated[int, typer.Option(help="Train the same draft again.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Train the same draft again.")] = 0,
     json: JsonOption = False,
 ) -> None:
     """Train a draft on a target's answers; acceptance is measured before and after, on prompts that are held out."""

@@ -47,6 +47,10 @@ def _exit_code(error: BaseException) -> int:
             return _report(str(error), FAILURE)
         case _CommandLineError():
             return _report(_with_help(error), BAD_USE)
+        case OSError(filename=str() | bytes() | os.PathLike()):
+            return _report(f"{os.fsdecode(error.filename)}: {error.strerror}; give another path", BAD_USE)
+        case OSError(strerror=str()):
+            return _report(f"{error.strerror}; put that right and run the same again", FAILURE)
     return _report(f"unexpected {type(error).__name__}: {error}; run with --debug to see where", FAILURE)
 
 

@@ -17,7 +17,9 @@ app = typer.Typer(help="Trace, train and judge the ranking of drafts.", rich_mar
 
 EVALUATION_PROMPTS, QUICK_PROMPTS = 100, 12
 
-MaxNewTokensOption = Annotated[int, typer.Option(help="Let the target write at most so many tokens for a prompt.")]
+MaxNewTokensOption = Annotated[
+    int, typer.Option(min=1, help="Let the target write at most so many tokens for a prompt.")
+]
 
 
 @app.command("collect")
@@ -26,10 +28,10 @@ def collect(
     prompts: Annotated[
         str, typer.Option(metavar="SOURCE", help="A .jsonl or text file, or the embedded generator: zoo:SPLIT[:COUNT].")
     ] = "zoo:train",
-    limit: Annotated[int | None, typer.Option(help="Take so many prompts at most.")] = None,
+    limit: Annotated[int | None, typer.Option(min=1, help="Take so many prompts at most.")] = None,
     config: ConfigOption = None,
     max_new_tokens: MaxNewTokensOption = 320,
-    k: Annotated[int, typer.Option("--k", help="Cut accepted runs at this draft length.")] = 5,
+    k: Annotated[int, typer.Option("--k", min=1, help="Cut accepted runs at this draft length.")] = 5,
     json: JsonOption = False,
 ) -> None:
     """Trace what every draft would get accepted in the target's own text."""

@@ -31,7 +31,8 @@ def read_prompts(source: str | Path, *, limit: int | None = None) -> list[Prompt
         return _from_zoo(str(source))[:limit]
     path = Path(source)
     try:
-        lines = path.read_text(encoding="utf-8").splitlines()
+        with path.open(encoding="utf-8") as file:
+            lines = [line.rstrip("\n") for line in file]  # str.splitlines would split at U+2028 and the like, too
     except (OSError, UnicodeDecodeError) as error:
         raise TraceError(f"{path}: {error}; give a file of prompts, or zoo:train or zoo:eval") from error
     prompts = list(_parse(path, lines))
@@ -90,7 +91,10 @@ def _from_zoo(source: str) -> list[Prompt]:
     split, _, count = source.removeprefix(ZOO_SOURCE).partition(":")
     if count and not count.isdigit():
         raise TraceError(f"{source!r}: {count!r} is not a number of prompts; write zoo:SPLIT or zoo:SPLIT:COUNT")
-    return zoo_prompts(split, int(count or 200))
+    prompts = zoo_prompts(split, int(count or 200))
+    if not prompts:
+        raise TraceError(f"{source!r}: no prompts; ask for at least one")
+    return prompts
 
 
 def _parse(path: Path, lines: Iterable[str]) -> Iterable[Prompt]:

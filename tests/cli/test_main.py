@@ -77,6 +77,12 @@ def test_exit_code_leaves_the_process() -> None:
             1,
             "memspec: error: unexpected ZeroDivisionError: by zero; run with --debug to see where\n",
         ),
+        (
+            FileExistsError(17, "File exists", "out"),
+            2,
+            "memspec: error: out: File exists; give another path\n",
+        ),
+        (OSError(28, "No space left"), 1, "memspec: error: No space left; put that right and run the same again\n"),
         (ExceptionGroup("tasks", [ConfigError("key is wrong")]), 2, "memspec: error: key is wrong\n"),
         (ExceptionGroup("tasks", [ExceptionGroup("more", [ActorDied("dead")])]), 1, "memspec: error: dead\n"),
     ],

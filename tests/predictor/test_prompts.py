@@ -32,7 +32,18 @@ def test_bad_files_are_reported(tmp_path: Path, name: str, content: bytes, said:
         read_prompts(tmp_path / name)
 
 
-@pytest.mark.parametrize("source", ["zoo:test", "zoo:train:many", "nowhere.txt"])
+@pytest.mark.parametrize("name", ["p.jsonl", "p.txt"])
+def test_only_line_ends_end_a_prompt(tmp_path: Path, name: str) -> None:
+    """JSON may hold U+2028 as it is: the prompt would be cut in two, or its line called damaged."""
+    text = "one\u2028two\x85three\x0cfour"
+    line = text if name == "p.txt" else f'{{"prompt": "{text}"}}'.replace("\x0c", "\\f")
+    (tmp_path / name).write_text(
+        f"{line}\r\nnext\n" if name == "p.txt" else f"{line}\r\n", encoding="utf-8", newline=""
+    )
+    assert read_prompts(tmp_path / name)[0] == Prompt(text)
+
+
+@pytest.mark.parametrize("source", ["zoo:train:0", "zoo:test", "zoo:train:many", "nowhere.txt"])
 def test_unknown_sources_are_reported(source: str) -> None:
     with pytest.raises(TraceError):
         read_prompts(source)
