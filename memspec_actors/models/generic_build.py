@@ -34,7 +34,7 @@ def build_model(checkpoint: Checkpoint, dtype: torch.dtype, tensors: Mapping[str
                 output_loading_info=True,
                 ignore_mismatched_sizes=True,  # reported below, by name
             )
-        except Exception as error:  # noqa: BLE001 (a configuration of the wrong kind can end in anything)
+        except Exception as error:  # a configuration of the wrong kind can end in anything
             reason = next(iter(str(error).splitlines()), type(error).__name__)
             raise CheckpointError(f"{path}: transformers cannot build {checkpoint.architecture}: {reason}") from error
     for name, stored, expected in sorted(report["mismatched_keys"]):
