@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from memspec_actors.cli.config import ConfigOption, load_config
-from memspec_actors.cli.output import JsonOption, print_json, spinner
+from memspec_actors.cli.output import JsonOption, print_json, spinner, write_file
 
 if TYPE_CHECKING:
     from memspec_actors.simulation.profile import DeviceProfile
@@ -59,15 +59,10 @@ def _print_profile(profile: "DeviceProfile", out: Path | None, json: bool) -> No
     import msgspec
     import tomli_w
 
-    from memspec_actors.errors import UsageError
-
     values = msgspec.to_builtins(profile, str_keys=True)
     text = tomli_w.dumps({key: value for key, value in values.items() if value is not None})
     if out is not None:
-        try:
-            out.write_text(text, encoding="utf-8")
-        except OSError as error:
-            raise UsageError(f"{out}: cannot be written ({error.strerror})") from error
+        write_file(out, text.encode())
     if json:
         print_json(values)
     elif out is None:
