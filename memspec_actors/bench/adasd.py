@@ -16,7 +16,7 @@ from memspec_actors.methods import METHODS
 from memspec_actors.progress import Progress
 from memspec_actors.protocols.results import GenerationResult
 
-__all__ = ["SYSTEMS", "compare"]
+__all__ = ["compare"]
 
 DRAFT = "draft"  # the draft alone
 SYSTEMS = (*METHODS, "target", DRAFT)
@@ -38,7 +38,6 @@ async def compare(
     datasets: Sequence[DataSet],
     *,
     policy: str | None,
-    systems: Sequence[str] = SYSTEMS,
     max_new_tokens: int,
     progress: Progress,
 ) -> MethodsReport:
@@ -51,18 +50,18 @@ async def compare(
     judge = Judge(config)
     rows: list[Row] = []
     counted: list[Row] = []
-    answers: dict[str, list[Answer]] = {system: [] for system in systems}
+    answers: dict[str, list[Answer]] = {system: [] for system in SYSTEMS}
     cells = _cells(config, datasets, policy)
     async with MemSpec.open(config) as engine:
         for number, cell in enumerate(cells):
             progress("data sets", number, len(cells))
-            runs = await _run(engine, cell, systems, max_new_tokens, progress)
-            for system in systems:
+            runs = await _run(engine, cell, max_new_tokens, progress)
+            for system in SYSTEMS:
                 rows.append(_row(cell, system, runs, judge))
                 if cell.counts:
                     counted.append(rows[-1])
                     answers[system] += answered(cell.dataset, runs[system])
-    of = {system: [row for row in counted if row.method == system] for system in systems}
+    of = {system: [row for row in counted if row.method == system] for system in SYSTEMS}
     return MethodsReport(
         geomean={system: geomean(row.speedup for row in found) for system, found in of.items()},
         best={system: best_speedup(found, of[BASE]) for system, found in of.items()},
@@ -90,33 +89,29 @@ def _cells(config: Config, datasets: Sequence[DataSet], policy: str | None) -> l
     return cells
 
 
-async def _run(engine: MemSpec, cell: _Cell, systems: Sequence[str], max_new_tokens: int, progress: Progress) -> _Runs:
-    runs: _Runs = {system: [] for system in systems}
+async def _run(engine: MemSpec, cell: _Cell, max_new_tokens: int, progress: Progress) -> _Runs:
+    runs: _Runs = {system: [] for system in SYSTEMS}
     tasks = cell.dataset.tasks
-    async with _engines(engine, cell, systems) as engines:
-        for system in systems:  # first touches of memory, caches of kernels
+    async with _engines(engine, cell) as engines:
+        for system in SYSTEMS:  # first touches of memory, caches of kernels
             await _generate(engines[system], system, cell, tasks[0].prompt, 4)
         for number, task in enumerate(tasks):
             progress(f"{cell.dataset.name} ({cell.policy})", number, len(tasks))
-            shift = number % len(systems)  # nobody always comes first
-            for system in (*systems[shift:], *systems[:shift]):
+            shift = number % len(SYSTEMS)  # nobody always comes first
+            for system in (*SYSTEMS[shift:], *SYSTEMS[:shift]):
                 result = await _generate(engines[system], system, cell, task.prompt, max_new_tokens)
                 runs[system].append(result)
     return runs
 
 
 @asynccontextmanager
-async def _engines(engine: MemSpec, cell: _Cell, systems: Sequence[str]) -> AsyncIterator[Mapping[str, MemSpec]]:
-    """Take one engine for all systems, and open another for the draft alone."""
-    engines = dict.fromkeys(systems, engine)
-    if DRAFT not in systems:
-        yield engines
-        return
+async def _engines(engine: MemSpec, cell: _Cell) -> AsyncIterator[Mapping[str, MemSpec]]:
+    """Take one engine for all systems but the draft alone, and open another for that one."""
     config = engine.config
     name = cell.policy.removeprefix("static:") if cell.policy.startswith("static:") else config.drafts[0].name
     alone = replace(config, speculation=replace(config.speculation, method=f"draft:{name}"))
     async with MemSpec.open(alone) as draft:
-        yield engines | {DRAFT: draft}
+        yield dict.fromkeys(SYSTEMS, engine) | {DRAFT: draft}
 
 
 async def _generate(engine: MemSpec, system: str, cell: _Cell, prompt: str, max_new_tokens: int) -> GenerationResult:

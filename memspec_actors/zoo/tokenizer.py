@@ -34,11 +34,9 @@ CHAT_TEMPLATE = (
 )
 
 
-def train_tokenizer(
-    *, num_documents: int = NUM_DOCUMENTS, vocab_size: int = VOCAB_SIZE, seed: str = "tokenizer"
-) -> Tokenizer:
+def train_tokenizer(*, num_documents: int = NUM_DOCUMENTS, vocab_size: int = VOCAB_SIZE) -> Tokenizer:
     """Train a byte-level BPE with single digits on generated requests; encoding puts the begin token first."""
-    rng = random.Random(seed)
+    rng = random.Random("tokenizer")
     requests = (sample_request(rng, sample_phases(rng)) for _ in range(num_documents))
     tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
