@@ -18,9 +18,8 @@ from memspec_actors.models.checkpoint import Checkpoint
 from memspec_actors.models.runner import Runner, open_runner
 from memspec_actors.models.tokenizer import Tokenizer
 from memspec_actors.models.vocabulary import check_compatible
-from memspec_actors.predictor.collect import end_ids
+from memspec_actors.predictor.collect import new_tracer
 from memspec_actors.predictor.prompts import Prompt
-from memspec_actors.predictor.reading import Tracer
 from memspec_actors.progress import Progress
 
 __all__ = ["distill", "split_prompts"]
@@ -125,13 +124,7 @@ def _measure_before(
 ) -> tuple[list[Text], dict[str, float]]:
     tokenizer = Tokenizer.open(settings.target)
     runner = open_runner(draft, dtype="float32")
-    tracer = Tracer(
-        target=teacher,
-        drafts={"draft": (runner, num_common)},
-        num_ids=min(tokenizer.num_ids, target.vocab_size),
-        eos_ids=end_ids(target, tokenizer),
-        k=settings.k,
-    )
+    tracer = new_tracer(teacher, target, tokenizer, {"draft": (runner, num_common)}, settings.k)
     texts = write_texts(tracer, tokenizer, held_out, settings.max_new_tokens, progress)
     return texts, accepted_by_kind(runner, num_common, texts, settings.k)
 

@@ -12,7 +12,7 @@ from memspec_actors.models.page_cache import forget_cached
 from memspec_actors.models.plan import LoadPlan
 from memspec_actors.models.runner import Runner
 from memspec_actors.models.tokenizer import Tokenizer
-from memspec_actors.predictor.collect import encode_prompt, end_ids
+from memspec_actors.predictor.collect import encode_prompt, new_tracer
 from memspec_actors.predictor.prompts import Prompt
 from memspec_actors.predictor.reading import DraftReader, Tracer
 from memspec_actors.predictor.traces import accepted_runs
@@ -61,13 +61,7 @@ def measure_drafts(
         load_s = _load_cold(candidate.plan, memory)
         runner = candidate.plan.bind(memory)
         if not texts:
-            tracer = Tracer(
-                target=target,
-                drafts={name: (runner, candidate.num_common)},
-                num_ids=min(tokenizer.num_ids, checkpoint.vocab_size),
-                eos_ids=end_ids(checkpoint, tokenizer),
-                k=k,
-            )
+            tracer = new_tracer(target, checkpoint, tokenizer, {name: (runner, candidate.num_common)}, k)
             texts = write_texts(tracer, tokenizer, prompts, max_new_tokens, progress)
         draft_ms = pass_ms(runner, 1)
         accepted = accepted_by_kind(runner, candidate.num_common, texts, k)

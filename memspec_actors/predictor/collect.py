@@ -9,7 +9,7 @@ from typing import Any
 
 from memspec_actors.errors import CheckpointError, TraceError
 from memspec_actors.models.checkpoint import Checkpoint
-from memspec_actors.models.runner import open_runner
+from memspec_actors.models.runner import Runner, open_runner
 from memspec_actors.models.tokenizer import Tokenizer
 from memspec_actors.models.vocabulary import check_compatible
 from memspec_actors.predictor.prompts import Prompt
@@ -19,7 +19,7 @@ from memspec_actors.progress import Progress
 from memspec_actors.protocols.traces import TRACE_FORMAT, TraceHeader
 from memspec_actors.speculation.commit import united_end_ids
 
-__all__ = ["collect", "encode_prompt", "end_ids", "open_tracer", "weights_hash"]
+__all__ = ["collect", "encode_prompt", "new_tracer", "open_tracer", "weights_hash"]
 
 
 def collect(
@@ -89,14 +89,20 @@ def open_tracer(target_dir: str | Path, draft_dirs: Mapping[str, str | Path], k:
         draft = Checkpoint.open(path)
         common = check_compatible(checkpoint, draft).num_common
         drafts[name] = (open_runner(draft, dtype="float32"), common)
-    tracer = Tracer(
-        target=open_runner(checkpoint, dtype="float32"),
+    return new_tracer(open_runner(checkpoint, dtype="float32"), checkpoint, tokenizer, drafts, k), tokenizer
+
+
+def new_tracer(
+    target: Runner, checkpoint: Checkpoint, tokenizer: Tokenizer, drafts: Mapping[str, tuple[Runner, int]], k: int
+) -> Tracer:
+    """Return a tracer of drafts (runner, ids shared with the target), for a target that is open already."""
+    return Tracer(
+        target=target,
         drafts=drafts,
         num_ids=min(tokenizer.num_ids, checkpoint.vocab_size),
-        eos_ids=end_ids(checkpoint, tokenizer),
+        eos_ids=united_end_ids(checkpoint.eos_ids, tokenizer.eos_id, ignore_eos=False),
         k=k,
     )
-    return tracer, tokenizer
 
 
 def weights_hash(directory: str | Path) -> str:
@@ -119,11 +125,6 @@ def _check_lengths(encoded: Sequence[Sequence[int]], limit: int) -> None:
     for number, ids in enumerate(encoded, 1):
         if not 0 < len(ids) <= limit:
             raise TraceError(f"prompt {number} has {len(ids)} tokens; the target takes 1 to {limit}: shorten it")
-
-
-def end_ids(checkpoint: Checkpoint, tokenizer: Tokenizer) -> frozenset[int]:
-    """Return the ids that end a target's text: its configuration's and its tokenizer's."""
-    return united_end_ids(checkpoint.eos_ids, tokenizer.eos_id, ignore_eos=False)
 
 
 def encode_prompt(tokenizer: Tokenizer, prompt: str) -> list[int]:
