@@ -1,5 +1,6 @@
 """Let a target answer prompts, and keep the answers in a file that an interrupted run goes on with."""
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -71,5 +72,5 @@ def _read(file: Path) -> list[Answer]:
     data = file.read_bytes()
     whole = data[: data.rfind(b"\n") + 1]
     if len(whole) < len(data):
-        file.write_bytes(whole)
+        os.truncate(file, len(whole))
     return [msgspec.json.decode(line, type=Answer) for line in whole.splitlines()]

@@ -42,8 +42,8 @@ def distill(
 
     Acceptance is measured before and after on ``held_out`` prompts. A run that was interrupted goes on where it was, if
     it is asked for the same again, and ends as if it had not been; a finished one is not repeated. Raises ConfigError
-    for other settings than those ``out`` was begun with, UsageError if the draft can read no answer, and what opening
-    the models raises.
+    for other settings than those ``out`` was begun with, UsageError if the draft can read no answer, InvalidLogits if
+    training comes to nothing, and what opening the models raises.
     """
     target, draft = Checkpoint.open(settings.target), Checkpoint.open(settings.draft)
     draft.require_floats()
@@ -76,7 +76,7 @@ def distill(
     )
     write_card(report, out / "README.md")
     (work / "state.pt").unlink(missing_ok=True)
-    (work / "report.json").write_bytes(msgspec.json.encode(report))
+    _write_whole(work / "report.json", msgspec.json.encode(report))
     return report
 
 
@@ -109,8 +109,15 @@ def _begin(settings: DistillSettings, prompts: Sequence[Prompt], held_out: Seque
     if any(out.glob("*.safetensors")):
         raise ConfigError(f"{out} holds a model already; write the new draft to a directory of its own")
     work.mkdir(parents=True, exist_ok=True)
-    (work / "asked.json").write_bytes(asked)
+    _write_whole(work / "asked.json", asked)
     return work
+
+
+def _write_whole(file: Path, content: bytes) -> None:
+    """Write a file that is there only once it is whole: a full disk or a kill leaves none, to go on without."""
+    partial = file.with_suffix(".partial")
+    partial.write_bytes(content)
+    partial.replace(file)
 
 
 def _measure_before(

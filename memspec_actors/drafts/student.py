@@ -1,5 +1,6 @@
 """The draft in training: a transformers model that learns answers and distributions from the target."""
 
+import math
 import random
 import time
 from collections.abc import Sequence
@@ -12,6 +13,7 @@ from torch import Tensor
 
 from memspec_actors.drafts.answers import Answer
 from memspec_actors.drafts.settings import DistillSettings
+from memspec_actors.errors import InvalidLogits
 from memspec_actors.models.checkpoint import Checkpoint
 from memspec_actors.models.runner import Runner
 from memspec_actors.progress import Progress
@@ -73,7 +75,8 @@ def train_student(
 ) -> float:
     """Train ``model`` in place on the answers and return the smoothed loss, in nats per token.
 
-    An interrupted training goes on from ``state_file``, which is written now and then, as if it had not been.
+    An interrupted training goes on from ``state_file``, which is written now and then, as if it had not been. Raises
+    InvalidLogits once the loss is no number any more.
     """
     optimizer = torch.optim.AdamW(model.parameters(), lr=_peak(model, settings), betas=(0.9, 0.98), weight_decay=0.0)
     batches = _batches(answers, settings)
@@ -84,6 +87,11 @@ def train_student(
         for group in optimizer.param_groups:
             group["lr"] = _peak(model, settings) * _rate(step, len(batches))
         loss = _step(model, optimizer, teacher, [answers[i] for i in batches[step]], settings, num_common, step)
+        if not math.isfinite(loss):
+            raise InvalidLogits(
+                f"the loss is {loss} at step {step + 1} of {len(batches)}: give a lower learning rate than "
+                f"{_peak(model, settings):g}, or check {settings.draft}"
+            )
         smoothed = loss if step == 0 else SMOOTHING * smoothed + (1 - SMOOTHING) * loss
         step += 1
         progress("training", step, len(batches))

@@ -123,7 +123,9 @@ class _Builder:
         tokenizer = train_tokenizer(
             num_documents=self._recipe.num_tokenizer_documents, vocab_size=self._recipe.target.vocab
         )
-        tokenizer.save(str(self.result("tokenizer")))
+        partial = self.result("tokenizer").with_suffix(".partial")
+        tokenizer.save(str(partial))
+        partial.replace(self.result("tokenizer"))
 
     def _make_answers(self) -> None:
         target = self._network("target")

@@ -1,5 +1,6 @@
 """Distillation brings a draft closer to its target, and an interruption changes nothing."""
 
+import errno
 import json
 import shutil
 from collections.abc import Callable
@@ -17,7 +18,7 @@ from memspec_actors.drafts.answers import Answer
 from memspec_actors.drafts.distillation import distill, split_prompts
 from memspec_actors.drafts.settings import DistillReport, DistillSettings
 from memspec_actors.drafts.student import Lesson, distillation_loss
-from memspec_actors.errors import ConfigError, UsageError
+from memspec_actors.errors import ConfigError, InvalidLogits, UsageError
 from memspec_actors.predictor.prompts import Prompt, domain_prompts
 
 PROMPTS = domain_prompts("law", "train", 4)
@@ -125,6 +126,33 @@ def test_a_draft_that_can_read_nothing_is_refused(tmp_path: Path) -> None:
     (short / "config.json").write_text(json.dumps(fields))
     with pytest.raises(UsageError, match="can read none of the target's answers"):
         distill(replace(SETTINGS, draft=str(short)), PROMPTS[:1], HELD_OUT[:1], tmp_path / "out")
+
+
+@pytest.mark.parametrize("torn", ["asked.json", "report.json"])
+def test_a_disk_that_was_full_is_gone_on_from(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, torn: str) -> None:
+    """Half a file would say for ever that other settings were asked for, or that the work was done."""
+    write_bytes = Path.write_bytes
+
+    def fill(path: Path, content: bytes) -> int:
+        if path.stem == torn.removesuffix(".json"):
+            write_bytes(path, content[:5])
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return write_bytes(path, content)
+
+    settings = replace(SETTINGS, max_new_tokens=2, epochs=1)
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "write_bytes", fill)
+        with pytest.raises(OSError, match="No space"):
+            distill(settings, PROMPTS[:1], HELD_OUT[:1], tmp_path / "out")
+    assert distill(settings, PROMPTS[:1], HELD_OUT[:1], tmp_path / "out").num_prompts == 1
+
+
+def test_a_training_that_comes_to_nothing_is_told(tmp_path: Path) -> None:
+    """A draft of NaNs would be written, as if it were one."""
+    settings = replace(SETTINGS, max_new_tokens=8, learning_rate=1e30)
+    with pytest.raises(InvalidLogits, match=r"loss is (nan|inf).*learning rate"):
+        distill(settings, PROMPTS[:2], HELD_OUT[:1], tmp_path / "out")
+    assert not (tmp_path / "out" / "model.safetensors").exists()
 
 
 def test_no_model_is_overwritten(tmp_path: Path) -> None:
