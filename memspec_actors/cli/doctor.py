@@ -27,10 +27,10 @@ def doctor(
     json: JsonOption = False,
 ) -> None:
     """Tell what this machine offers and what is missing; exit with 1 if something fails."""
-    if profile:
+    chosen = load_config(config) if profile or config is not None else None
+    if profile and chosen is not None:
         from memspec_actors.simulation.measure import measure_profile
 
-        chosen = load_config(config)
         with spinner("measuring"):
             measured = measure_profile(chosen)
         _print_profile(measured, out, json)

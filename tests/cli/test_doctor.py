@@ -50,6 +50,12 @@ def test_json_holds_every_check(models: Path, capsys: pytest.CaptureFixture[str]
     assert {check["status"] for check in report["checks"]} <= {"ok", "warn"}
 
 
+def test_a_configuration_that_cannot_be_read_is_refused(models: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """It would say ok of a file that nothing can be run with."""
+    assert main(["doctor", "--config", str(models / "none.toml")]) == 2
+    assert "none.toml" in capsys.readouterr().err
+
+
 def test_every_line_that_is_not_ok_says_what_to_do(models: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(doctor_checks, "_lines", lambda file: [])
     monkeypatch.setattr(doctor_checks, "_time_cold_read", lambda file: 3.0)
