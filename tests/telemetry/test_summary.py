@@ -6,8 +6,10 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from memspec_actors.errors import UsageError
 from memspec_actors.protocols import events
 from memspec_actors.protocols.results import GenerationResult
+from memspec_actors.telemetry import read
 from memspec_actors.telemetry.summary import RequestSummary, Spread, summarize
 from tests.telemetry.conftest import POLICIES, RealRun
 
@@ -83,6 +85,28 @@ def test_queue_depth_counts_those_that_came_before(run: RealRun) -> None:
     rows = summarize(run.path).by_request[-3:]
     assert sorted(row.queue_depth for row in rows) == [0, 1, 2]
     assert summarize(run.path).queue_depth.max == 2
+
+
+@pytest.mark.parametrize(
+    "counts",
+    [
+        {"drafted": -1},
+        {"accepted": 10**15},
+        {"accepted": -1},
+        {"emitted": 10**15},
+        {"emitted": -1},
+        {"departures": 10**15},
+        {"departures": -1},
+        {"draft": None, "drafted": 1},
+    ],
+)
+def test_an_iteration_that_cannot_have_been_is_named(run: RealRun, counts: dict[str, int | None]) -> None:
+    """A damaged log would end in an assertion, or in figures that make no sense."""
+    log = list(read(run.path))
+    place = next(i for i, event in enumerate(log) if isinstance(event, events.Iteration))
+    log[place] = msgspec.structs.replace(log[place], **counts)
+    with pytest.raises(UsageError, match=rf"seq {log[place].seq}\) cannot have been"):
+        summarize(log)
 
 
 def test_mailbox_peaks_are_the_largest_of_all_runs() -> None:

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from memspec_actors.errors import UsageError
 from memspec_actors.protocols.events import Iteration, RequestAccepted, RequestFinished
 from memspec_actors.protocols.results import SpeculativeMetrics
 from memspec_actors.speculation.statistics import SpeculationCounters
@@ -11,7 +12,15 @@ __all__ = ["DomainBook", "RequestBook", "add_iteration"]
 
 
 def add_iteration(counters: SpeculationCounters, event: Iteration) -> None:
-    """Add the iteration of a record, as the run itself added it."""
+    """Add the iteration of a record, as the run itself added it. Raises UsageError for one that cannot have been."""
+    own = event.emitted - event.accepted  # one token is the target's own, unless the text ended before it
+    most = event.drafted if event.draft is not None else 0
+    if not (0 <= event.accepted <= event.drafted <= most and own in (0, 1) and 0 <= event.departures <= event.accepted):
+        raise UsageError(
+            f"iteration {event.iteration} of request {event.request_id} (seq {event.seq}) cannot have been: of "
+            f"{event.drafted} drafted tokens {event.accepted} accepted, {event.departures} of them departures, "
+            f"{event.emitted} emitted; the log is damaged"
+        )
     counters.add(
         draft=None if event.draft is None else event.draft.name,
         share=event.share,
