@@ -102,6 +102,7 @@ def new_tracer(
         num_ids=min(tokenizer.num_ids, checkpoint.vocab_size),
         eos_ids=united_end_ids(checkpoint.eos_ids, tokenizer.eos_id, ignore_eos=False),
         k=k,
+        gap_ids=tokenizer.gap_ids,
     )
 
 

@@ -20,13 +20,14 @@ RECENT = 32  # tokens by which the draft to work with is chosen
 class DraftReader:
     """A draft reading a text: what it predicts after every token, having read the true text before.
 
-    ``num_common`` is the number of ids that it shares with the target. A draft whose context ends before the text does,
-    or that meets an id it does not know, predicts nothing beyond.
+    ``num_common`` is the number of ids that it shares with the target; it never predicts one of ``gap_ids``. A draft
+    whose context ends before the text does, or that meets an id it does not know, predicts nothing beyond.
     """
 
-    def __init__(self, runner: Runner, num_common: int, max_tokens: int) -> None:
+    def __init__(self, runner: Runner, num_common: int, max_tokens: int, gap_ids: tuple[int, ...] = ()) -> None:
         self._runner = runner
         self._num_common = num_common
+        self._gap_ids = gap_ids
         self._cache: Cache = runner.new_cache(min(max_tokens, runner.max_positions))
         self._predictions: list[int] = []  # the one at index i is for token i + 1
         self._entropies: list[float] = []
@@ -41,7 +42,7 @@ class DraftReader:
             self._end = self._cache.length + unknown
             new = new[:unknown]
         if new:
-            logits = self._runner.forward(new, self._cache)[:, : self._num_common]
+            logits = _emittable(self._runner.forward(new, self._cache), self._num_common, self._gap_ids)
             self._predictions += logits.argmax(-1).tolist()
             self._entropies += _entropies(logits)
 
@@ -56,7 +57,7 @@ class DraftReader:
         ids = self._predictions[-1:]
         while 0 < len(ids) < length:
             logits = self._runner.forward(ids[-1:], self._cache, last_only=True)
-            ids.append(int(logits[-1, : self._num_common].argmax()))
+            ids.append(int(_emittable(logits, self._num_common, self._gap_ids)[-1].argmax()))
         self._cache.truncate(read)
         return ids[:length]
 
@@ -76,7 +77,8 @@ class Tracer(msgspec.Struct, frozen=True, kw_only=True):
     """Trace prompts with a target and its drafts (runner, ids shared with the target).
 
     The target's greedy text comes from lossless speculative decoding with whichever draft agreed most lately, so its
-    tokens are those of the engine. Target logits are cut to ``num_ids``; a text ends with an id of ``eos_ids``.
+    tokens are those of the engine. Only ids below ``num_ids`` are written, without ``gap_ids``; a text ends with an id
+    of ``eos_ids``.
     """
 
     target: Runner
@@ -84,15 +86,16 @@ class Tracer(msgspec.Struct, frozen=True, kw_only=True):
     num_ids: int
     eos_ids: frozenset[int]
     k: int
+    gap_ids: tuple[int, ...] = ()
 
     @torch.inference_mode()
     def trace(self, prompt_ids: Sequence[int], max_new_tokens: int, kind: str = "") -> tuple[TraceRecord, list[float]]:
         """Trace one prompt; also give the microseconds that each draft-and-verify iteration took."""
         tokens, start = list(prompt_ids), len(prompt_ids)
         room = min(start + max_new_tokens, self.target.max_positions)
-        readers = {name: DraftReader(runner, ids, room) for name, (runner, ids) in self.drafts.items()}
+        readers = {name: DraftReader(runner, ids, room, self.gap_ids) for name, (runner, ids) in self.drafts.items()}
         cache = self.target.new_cache(room)
-        logits = self.target.forward(tokens, cache, last_only=True)[:, : self.num_ids]
+        logits = _emittable(self.target.forward(tokens, cache, last_only=True), self.num_ids, self.gap_ids)
         near_ties = _near_ties(logits)
         tokens.append(int(logits[-1].argmax()))
         iteration_us: list[float] = []
@@ -102,7 +105,7 @@ class Tracer(msgspec.Struct, frozen=True, kw_only=True):
                 working, read_at = self._choose(readers, tokens, start), len(tokens)
             began = perf_counter_ns()
             drafted = readers[working].propose(tokens, min(self.k, room - len(tokens) - 1))
-            logits = self.target.forward([tokens[-1], *drafted], cache)[:, : self.num_ids]
+            logits = _emittable(self.target.forward([tokens[-1], *drafted], cache), self.num_ids, self.gap_ids)
             new = _accept(drafted, logits.argmax(-1).tolist(), self.eos_ids)
             iteration_us.append((perf_counter_ns() - began) / 1e3)
             near_ties += _near_ties(logits[: len(new)])
@@ -137,6 +140,13 @@ def _accept(drafted: Sequence[int], chosen: Sequence[int], eos_ids: frozenset[in
         if token != proposed or token in eos_ids:
             break
     return new
+
+
+def _emittable(logits: torch.Tensor, num_ids: int, gap_ids: tuple[int, ...]) -> torch.Tensor:
+    """Cut logits (T, V) to the ids that can be written (T, num_ids)."""
+    logits = logits[:, :num_ids]
+    gaps = [each for each in gap_ids if each < num_ids]
+    return logits.index_fill(1, torch.tensor(gaps), -torch.inf) if gaps else logits
 
 
 def _entropies(logits: torch.Tensor) -> list[float]:

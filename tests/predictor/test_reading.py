@@ -13,28 +13,29 @@ from memspec_actors.predictor.reading import Tracer
 EOS = frozenset({0})
 
 
-def _choice(runner: ToyRunner, tokens: Sequence[int], num_ids: int) -> int:
-    return int(runner.logits(tokens)[:num_ids].argmax())
+def _choice(runner: ToyRunner, tokens: Sequence[int], ids: Sequence[int]) -> int:
+    logits = runner.logits(tokens)
+    return max(ids, key=lambda token: float(logits[token]))
 
 
-def _greedy(target: ToyRunner, prompt: list[int], max_new_tokens: int, num_ids: int) -> list[int]:
+def _greedy(target: ToyRunner, prompt: list[int], max_new_tokens: int, ids: Sequence[int]) -> list[int]:
     tokens = list(prompt)
     while len(tokens) - len(prompt) < max_new_tokens:
-        tokens.append(_choice(target, tokens, num_ids))
+        tokens.append(_choice(target, tokens, ids))
         if tokens[-1] in EOS:
             break
     return tokens[len(prompt) :]
 
 
-def _literal_acceptance(target: ToyRunner, draft: ToyRunner, prefix: list[int], k: int, num_ids: int) -> int:
+def _literal_acceptance(target: ToyRunner, draft: ToyRunner, prefix: list[int], k: int, ids: Sequence[int]) -> int:
     """Draft k tokens one by one after ``prefix``, then count those that the target would have written itself."""
     drafted = list(prefix)
     for _ in range(k):
-        drafted.append(_choice(draft, drafted, num_ids))
+        drafted.append(_choice(draft, drafted, ids))
     accepted = 0
     while accepted < k:
         position = len(prefix) + accepted
-        if _choice(target, drafted[:position], num_ids) != drafted[position]:
+        if _choice(target, drafted[:position], ids) != drafted[position]:
             break
         accepted += 1
         if drafted[position] in EOS:
@@ -49,24 +50,25 @@ def _literal_acceptance(target: ToyRunner, draft: ToyRunner, prefix: list[int], 
     rates=st.lists(st.sampled_from([0.0, 0.1, 0.4, 1.0]), min_size=1, max_size=3),
     k=st.integers(1, 5),
     max_new_tokens=st.integers(1, 40),
+    gaps=st.frozensets(st.integers(1, 16), max_size=4),
 )
 def test_runs_equal_literal_greedy_speculation_from_every_position(
-    seed: int, prompt: list[int], rates: list[float], k: int, max_new_tokens: int
+    seed: int, prompt: list[int], rates: list[float], k: int, max_new_tokens: int, gaps: frozenset[int]
 ) -> None:
     num_ids = 15  # the toy vocabulary of 17 counts two ids of padding
+    ids = [each for each in range(num_ids) if each not in gaps]
     target = ToyRunner(seed=seed)
     toys = {f"d{i}": ToyRunner(seed=seed, error_rate=rate, error_seed=i + 1) for i, rate in enumerate(rates)}
     drafts: dict[str, tuple[Runner, int]] = {name: (toy, num_ids) for name, toy in toys.items()}
-    tracer = Tracer(target=target, drafts=drafts, num_ids=num_ids, eos_ids=EOS, k=k)
+    tracer = Tracer(target=target, drafts=drafts, num_ids=num_ids, eos_ids=EOS, k=k, gap_ids=tuple(gaps))
     record, iteration_us = tracer.trace(prompt, max_new_tokens, "kind")
-    text = _greedy(target, prompt, max_new_tokens, num_ids)
+    text = _greedy(target, prompt, max_new_tokens, ids)
     assert list(record.output_ids) == text
     assert (record.kind, list(record.prompt_ids)) == ("kind", prompt)
     assert len(iteration_us) < len(text)
     for name, toy in toys.items():
         literal = [
-            min(_literal_acceptance(target, toy, prompt + text[:t], k, num_ids), len(text) - t)
-            for t in range(len(text))
+            min(_literal_acceptance(target, toy, prompt + text[:t], k, ids), len(text) - t) for t in range(len(text))
         ]
         assert list(record.accepted[name]) == literal
 
