@@ -1,10 +1,11 @@
 """Rank drafts with a trained predictor: encoder, then ranking head."""
 
-from collections.abc import Sequence
+import warnings
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from memspec_actors import zoo
 from memspec_actors.errors import CheckpointError, ConfigError, TraceError
@@ -55,9 +56,9 @@ class PredictorRanker:
     def __init__(
         self, encoder: BertEncoder, head: RankingHead, known: Sequence[str], names: Sequence[str], reader: ContextReader
     ) -> None:
-        self._encoder = encoder
-        self._head = head
+        self._scores = _outside_python(_Scores(encoder, head), encoder)
         self._reader = reader
+        self._pad_id = encoder.config.pad_token_id
         self._columns = [(name, known.index(name)) for name in names if name in known]
         self._unknown = tuple(name for name in names if name not in known)
 
@@ -81,14 +82,43 @@ class PredictorRanker:
     def rank(self, context: RankingContext) -> Ranking:
         """Order the drafts, best first; at interval 0 the prompt alone is read."""
         recent = context.recent_ids if context.interval > 0 else ()
-        states = encode(self._encoder, [self._reader.read(context.prompt_ids, recent)])
-        scores = self._head(states)[0].softmax(-1).tolist()
+        batch = batch_contexts([self._reader.read(context.prompt_ids, recent)], self._pad_id)
+        scores = self._scores(batch.ids, batch.token_types)[0].tolist()
         ranked = sorted(((scores[column], name) for name, column in self._columns), key=lambda pair: -pair[0])
         order = (*(name for _, name in ranked), *self._unknown)
         return Ranking(order, (*(score for score, _ in ranked), *(0.0 for _ in self._unknown)))
 
     def observe(self, feedback: Feedback) -> None:
         """Learn nothing: training is over."""
+
+
+class _Scores(nn.Module):
+    """Give the probabilities (B, D) of the head's drafts, for contexts without padding."""
+
+    def __init__(self, encoder: BertEncoder, head: RankingHead) -> None:
+        super().__init__()
+        self._encoder = encoder
+        self._head = head
+
+    def forward(self, ids: Tensor, token_types: Tensor) -> Tensor:
+        scores: Tensor = self._head(self._encoder.first_state(ids, token_types)).softmax(-1)
+        return scores
+
+
+@torch.inference_mode()
+def _outside_python(scores: _Scores, encoder: BertEncoder) -> Callable[[Tensor, Tensor], Tensor]:
+    """Return the same function as TorchScript, which computes without Python's lock.
+
+    Decoding, in another thread, takes and gives that lock at every tensor operation, and would have to wait for each.
+    """
+    examples = [torch.zeros(2, 1, length, dtype=torch.long) for length in (8, encoder.config.max_position_embeddings)]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # its successors need a C++ compiler where they run
+        traced = torch.jit.trace(scores.eval(), (*examples[0],), check_trace=False)  # type: ignore[no-untyped-call]
+        script: Callable[[Tensor, Tensor], Tensor] = torch.jit.freeze(traced)
+    for ids, token_types in examples * 2:
+        script(ids, token_types)  # the first runs compile
+    return script
 
 
 def predictor_directory(path: str | None) -> Path:
