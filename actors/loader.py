@@ -1,6 +1,7 @@
 """The Loader: read draft weights from storage into their places in the arena, one load at a time."""
 
 import asyncio
+import math
 import threading
 from collections.abc import Callable, MutableMapping
 from typing import assert_never
@@ -23,6 +24,8 @@ from memspec_actors.protocols.messages import (
 from memspec_actors.runtime import Actor, ActorRef, Mailbox, Workers
 
 __all__ = ["Loader"]
+
+PROGRESS_EVERY_S = 0.05
 
 
 class Loader(Actor[LoaderMessage]):
@@ -96,10 +99,19 @@ class Loader(Actor[LoaderMessage]):
         return LoadFinished(draft=draft, nbytes=report.nbytes, wall_us=report.wall_s * 1e6, emulated=report.emulated)
 
     def _progress_of(self, draft: ResidentDraft) -> Callable[[int, int], None]:
-        """Return a function for the worker thread that tells the CacheManager how far a load is."""
+        """Return a function for the worker thread that tells the CacheManager how far a load is, now and then.
+
+        Every word of it wakes the loop's thread, which takes Python's lock from decoding.
+        """
         loop = asyncio.get_running_loop()
+        told_at = -math.inf
 
         def progress(done: int, total: int) -> None:
+            nonlocal told_at
+            now = loop.time()
+            if done < total and now - told_at < PROGRESS_EVERY_S:
+                return
+            told_at = now
             message = LoadProgress(draft=draft, done_bytes=done, total_bytes=total)
             loop.call_soon_threadsafe(self._cache_manager.tell, message)
 

@@ -11,9 +11,11 @@ from memspec_actors.models.loading import LoadReport
 from memspec_actors.models.reader import ReadDraft
 from memspec_actors.protocols.messages import (
     CacheManagerMessage,
+    LoadCancelled,
     LoadDraft,
     LoaderMessage,
     LoadFailed,
+    LoadProgress,
     Placement,
     ResidentDraft,
 )
@@ -21,6 +23,7 @@ from memspec_actors.runtime import Actor, ActorRef, ActorSystem, Workers
 
 DRAFTS = (ResidentDraft("a", 1), ResidentDraft("b", 1))
 PATIENCE = 5_000  # polls of a millisecond
+NUM_BYTES = 1000
 
 
 class EndlessReader:
@@ -48,20 +51,40 @@ class EndlessReader:
         return ReadDraft(LoadReport(0, 0.0, True, True), None, 17)
 
 
-class Listener(Actor[CacheManagerMessage]):
-    """Stand where the CacheManager stands, and note what the Loader tells."""
+class TalkativeReader:
+    """Tell of every byte, faster than anybody could look at."""
 
-    def __init__(self, heard: list[CacheManagerMessage]) -> None:
+    emulated = False
+
+    def read(
+        self,
+        draft: str,
+        placements: Sequence[Placement],
+        cancelled: Callable[[], bool],
+        progress: Callable[[int, int], None],
+    ) -> ReadDraft:
+        for done in range(1, NUM_BYTES + 1):
+            progress(done, NUM_BYTES)
+        return ReadDraft(LoadReport(NUM_BYTES, 0.0, False, True), None, 17)
+
+
+class Listener(Actor[CacheManagerMessage]):
+    """Stand where the CacheManager stands, and note what the Loader tells; ``ended`` says that a load was cancelled."""
+
+    def __init__(self, heard: list[CacheManagerMessage], ended: anyio.Event) -> None:
         self._heard = heard
+        self._ended = ended
 
     async def receive(self, message: CacheManagerMessage) -> None:
         self._heard.append(message)
+        if isinstance(message, LoadCancelled):
+            self._ended.set()
 
 
 async def stop_while_loading() -> tuple[EndlessReader, list[CacheManagerMessage]]:
     reader, workers, system = EndlessReader(), Workers("load"), ActorSystem()
     heard: list[CacheManagerMessage] = []
-    cache_manager: ActorRef[CacheManagerMessage] = system.spawn("cache_manager", lambda: Listener(heard))
+    cache_manager: ActorRef[CacheManagerMessage] = system.spawn("cache_manager", lambda: Listener(heard, anyio.Event()))
     loader: ActorRef[LoaderMessage] = system.spawn(
         "loader", lambda: Loader(reader=reader, runners={}, cache_manager=cache_manager, workers=workers)
     )
@@ -78,3 +101,27 @@ def test_stopping_gives_up_the_load_that_runs() -> None:
     reader, heard = anyio.run(stop_while_loading)
     assert reader.stopped_early
     assert sorted(heard, key=str) == [LoadFailed(draft=draft, error="the Loader stopped") for draft in DRAFTS]
+
+
+async def load_once() -> list[CacheManagerMessage]:
+    workers, system = Workers("load"), ActorSystem()
+    heard: list[CacheManagerMessage] = []
+    ended = anyio.Event()
+    cache_manager: ActorRef[CacheManagerMessage] = system.spawn("cache_manager", lambda: Listener(heard, ended))
+    loader: ActorRef[LoaderMessage] = system.spawn(
+        "loader", lambda: Loader(reader=TalkativeReader(), runners={}, cache_manager=cache_manager, workers=workers)
+    )
+    async with system:
+        loader.tell(
+            LoadDraft(draft=DRAFTS[0], placements=(Placement(artefact=DRAFTS[0].name, offset=0, nbytes=NUM_BYTES),))
+        )
+        await ended.wait()
+    workers.close()
+    return heard
+
+
+def test_progress_is_told_now_and_then_and_at_the_end() -> None:
+    """Telling of every tensor wakes the event loop so often that decoding slows down while drafts load."""
+    told = [message.done_bytes for message in anyio.run(load_once) if isinstance(message, LoadProgress)]
+    assert told[-1] == NUM_BYTES
+    assert len(told) < NUM_BYTES / 10
