@@ -117,15 +117,21 @@ async def one_by_one(address: str) -> None:
 # --- the daemon's process ---------------------------------------------------------------------------------------------
 
 
-async def heartbeat(gaps: list[float], busy: list[float]) -> None:
-    """Note the time between the beats of a 1 ms heart, and how much of it this thread computed."""
-    last, last_busy = time.perf_counter(), time.thread_time()
-    while True:
-        await asyncio.sleep(0.001)
-        now, now_busy = time.perf_counter(), time.thread_time()
-        gaps.append(now - last)
-        busy.append(now_busy - last_busy)
-        last, last_busy = now, now_busy
+class Heart:
+    """Keep the longest time between two beats of a 1 ms heart, and the most that this thread computed in one."""
+
+    def __init__(self) -> None:
+        self.gap_s = self.busy_s = 0.0
+
+    async def beat(self) -> None:
+        """Beat until cancelled."""
+        last, last_busy = time.perf_counter(), time.thread_time()
+        while True:
+            await asyncio.sleep(0.001)
+            now, now_busy = time.perf_counter(), time.thread_time()
+            self.gap_s = max(self.gap_s, now - last)
+            self.busy_s = max(self.busy_s, now_busy - last_busy)
+            last, last_busy = now, now_busy
 
 
 async def watch_memory(resident: list[int]) -> None:
@@ -148,10 +154,9 @@ async def under_load(engine: MemSpec, address: str, args: argparse.Namespace) ->
     sampling = [SamplingParams(temperature=0.7, seed=seed) for seed in range(PROMPTS)]
     asked = zip(prompts(), sampling, strict=True)
     expected = [(await engine.generate(p, sampling=s, max_new_tokens=MAX_TOKENS)).text for p, s in asked]
-    gaps: list[float] = []
-    busy: list[float] = []
+    heart = Heart()
     resident: list[int] = []
-    watching = [asyncio.create_task(heartbeat(gaps, busy)), asyncio.create_task(watch_memory(resident))]
+    watching = [asyncio.create_task(heart.beat()), asyncio.create_task(watch_memory(resident))]
     process = await child("--as-clients", address, "--clients", str(args.clients), "--minutes", str(args.minutes))
     out, _ = await process.communicate(json.dumps(expected).encode())
     for task in watching:
@@ -161,8 +166,8 @@ async def under_load(engine: MemSpec, address: str, args: argparse.Namespace) ->
     counts: dict[str, Any] = json.loads(out)
     return {
         **counts,
-        "loop_gap_ms": max(gaps) * 1e3,
-        "loop_busy_ms": max(busy) * 1e3,
+        "loop_gap_ms": heart.gap_s * 1e3,
+        "loop_busy_ms": heart.busy_s * 1e3,
         "memory_mib": late / 2**20,
         "memory_growth": late / early - 1,
     }
