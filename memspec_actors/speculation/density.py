@@ -12,7 +12,7 @@ __all__ = ["Density", "DensityEstimator"]
 
 Floats = npt.NDArray[np.float64]
 
-MAX_POINTS = 8192  # kept one by one; then they are gathered on a grid, so that a look-up never costs more
+MAX_POINTS = 6144  # kept one by one; then they are gathered on a grid, so that a look-up never costs more
 GRID_POINTS = 4096  # over [0, 1]
 
 
@@ -36,7 +36,7 @@ class Density:
         if count < 2 or square_sum <= 0.0:
             return None
         bandwidth = math.sqrt(square_sum / (count - 1)) * math.pow(count, -0.2)
-        total = float(self.weights @ _kernel((self.points - at) / bandwidth))
+        total = float(self.weights @ _kernel(self.points - at, bandwidth))
         total += math.fsum(math.exp(-0.5 * ((each - at) / bandwidth) ** 2) for each in extra)
         return total / (count * bandwidth * math.sqrt(2.0 * math.pi))
 
@@ -84,9 +84,11 @@ class DensityEstimator:
         self._weights[: self._used] = weights
 
 
-def _kernel(scaled: Floats) -> Floats:
-    values: Floats = np.exp(-0.5 * np.square(scaled))
-    return values
+def _kernel(differences: Floats, bandwidth: float) -> Floats:
+    """Turn differences into the kernel's values, in their own memory."""
+    np.square(differences, out=differences)
+    differences *= -0.5 / bandwidth**2
+    return np.exp(differences, out=differences)
 
 
 def _moments(count: int, mean: float, square_sum: float, samples: Sequence[float]) -> tuple[int, float, float]:
