@@ -22,7 +22,7 @@ cov:
 	$(BIN)/pytest --cov --cov-report=term-missing:skip-covered
 
 bench:
-	for script in bench/*.py; do $(BIN)/python $$script || exit 1; done
+	$(BIN)/python bench/report.py --quick results
 
 clean:
 	rm -rf build dist htmlcov .coverage .mypy_cache .pytest_cache .ruff_cache .hypothesis *.egg-info

@@ -8,10 +8,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from memspec_actors.predictor.context import Context
+from memspec_actors.predictor.context import Context, batch_contexts
 from memspec_actors.predictor.encoder import BertEncoder
 from memspec_actors.predictor.head import InputKind
-from memspec_actors.predictor.ranker import ContextReader, encode
+from memspec_actors.predictor.ranker import ContextReader
 from memspec_actors.predictor.utility import Utility, UtilityParams, utility
 from memspec_actors.protocols.traces import TraceRecord
 
@@ -66,7 +66,7 @@ def encode_all(encoder: BertEncoder, contexts: Sequence[Context]) -> Tensor:
     order = sorted(range(len(contexts)), key=lambda index: len(contexts[index][0]))
     states = torch.cat(
         [
-            encode(encoder, [contexts[index] for index in order[start : start + ENCODE_BATCH]])
+            _encode(encoder, [contexts[index] for index in order[start : start + ENCODE_BATCH]])
             for start in range(0, len(order), ENCODE_BATCH)
         ]
     )
@@ -84,3 +84,8 @@ def _point(record: TraceRecord, worth: Utility, position: int, *, first: bool) -
         target=tuple(worth.target[:, position].tolist()),
         labels=frozenset(worth.labels(position)),
     )
+
+
+def _encode(encoder: BertEncoder, contexts: Sequence[Context]) -> Tensor:
+    batch = batch_contexts(contexts, encoder.config.pad_token_id)
+    return encoder.first_state(batch.ids, batch.token_types, batch.mask)

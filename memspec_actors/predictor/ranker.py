@@ -128,12 +128,6 @@ def predictor_directory(path: str | None) -> Path:
     return zoo.path("encoder") if path == "zoo" else Path(path)
 
 
-def encode(encoder: BertEncoder, contexts: Sequence[Context]) -> Tensor:
-    """Give the encoder's first state for each context, (B, H)."""
-    batch = batch_contexts(contexts, encoder.config.pad_token_id)
-    return encoder.first_state(batch.ids, batch.token_types, batch.mask)
-
-
 def open_artefact(
     path: str | Path,
 ) -> tuple[BertEncoder, HeadFile, dict[InputKind, RankingHead], Tokenizer | None]:

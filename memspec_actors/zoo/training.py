@@ -29,7 +29,7 @@ class Schedule(msgspec.Struct, frozen=True, kw_only=True):
     """How long and how fast a stage learns.
 
     `tokens` is the whole budget, `batch_tokens` one step's. The learning rate is `peak` until a share of `decay` of the
-    budget is left and then falls in a line to a share of `floor` of it; with several `cycles` it does so in each.
+    budget is left and then falls in a line to a share of `floor` of it.
     """
 
     tokens: int
@@ -37,12 +37,10 @@ class Schedule(msgspec.Struct, frozen=True, kw_only=True):
     peak: float = 0.004
     decay: float = 0.5
     floor: float = 0.01
-    cycles: int = 1
 
     def rate(self, seen: int, step: int) -> float:
         """Give the learning rate after `seen` tokens and `step` steps."""
-        done = seen / self.tokens
-        left = 1.0 - done * self.cycles % 1.0 if done < 1.0 else 0.0
+        left = max(0.0, 1.0 - seen / self.tokens)
         fall = 1.0 if left >= self.decay else self.floor + (1.0 - self.floor) * left / self.decay
         return self.peak * fall * min(1.0, (step + 1) / WARMUP_STEPS)
 
