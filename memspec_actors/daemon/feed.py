@@ -61,6 +61,7 @@ class EventFeed:
             start = max(last + 1, oldest)
             for last, line in enumerate(list(islice(self._kept, start - oldest, None)), start):
                 yield last, line
+                await asyncio.sleep(0)  # else a reader that has gone is noticed only after all that was kept
             if self._closed:
                 return
             try:

@@ -80,3 +80,16 @@ async def test_idle_followers_are_told_and_closing_ends_them() -> None:
     feed.close()
     assert await anext(following, "ended") in (None, "ended")
     assert await anext(following, "ended") == "ended"
+
+
+async def test_what_is_kept_is_sent_with_turns_for_others() -> None:
+    """That a reader has gone would be noticed only after thousands of events, with a warning logged for each."""
+    feed = EventFeed()
+    fill(feed, 100)
+    turns: list[int] = []
+    asyncio.get_running_loop().call_soon(turns.append, 1)
+    following = feed.follow(0, idle_s=60.0)
+    await anext(following)
+    await anext(following)
+    await following.aclose()
+    assert turns
