@@ -178,8 +178,8 @@ class MemSpec:
         return self._prompts.chat_prompt(prompt)
 
     async def encode_aside(self, prompt: Prompt, *, raw: bool = False) -> tuple[int, ...]:
-        """Return `encode` of a prompt, from a worker thread: a long one would hold up the event loop."""
-        return await anyio.to_thread.run_sync(partial(self.encode, prompt, raw=raw))
+        """Return `encode` of a prompt, from a worker thread if it is so long that it would hold up the event loop."""
+        return await self._prompts.encode_aside(prompt, raw=raw)
 
     def token_text(self, token_id: int) -> str:
         """Return the text of one token of the target's."""
