@@ -13,7 +13,7 @@ __all__ = ["read_json"]
 
 BODY_TIMEOUT_S = 30.0
 T = TypeVar("T", bound=msgspec.Struct)
-_AT = re.compile(r"(?P<complaint>.*?)(?: - at `\$\.?(?P<path>.*)`)?", re.DOTALL)
+_AT = re.compile(r"(?P<complaint>.*?)(?: - at (?P<key>`key` in )?`\$\.?(?P<path>.*?)(?:\[\.\.\.\])?`)?", re.DOTALL)
 _FIELD = re.compile(r"field `(?P<name>[^`]*)`")
 
 
@@ -44,10 +44,14 @@ async def _read(request: Request, max_bytes: int) -> bytes:
 
 
 def _refusal(message: str) -> Refusal:
-    """Turn msgspec's ``Expected `int` <= 64 - at `$.num_draft_tokens` `` into a refusal of that field."""
+    """Turn msgspec's ``Expected `int` <= 64 - at `$.num_draft_tokens` `` into a refusal of that field.
+
+    Of a mapping it says ``at `key` in `$.logit_bias` `` or ``at `$.logit_bias[...]` ``.
+    """
     at = _AT.fullmatch(message)
     assert at is not None, message
     complaint, path = at["complaint"].replace("`", "'"), at["path"]
     named = _FIELD.search(at["complaint"])
     param = ".".join(part for part in (path, named["name"] if named else None) if part)
-    return Refusal(400, f"{param}: {complaint}" if param else complaint, param=param or None, code="invalid_value")
+    where = f"{param}, a key: " if at["key"] else f"{param}: " if param else ""
+    return Refusal(400, where + complaint, param=param or None, code="invalid_value")

@@ -68,6 +68,7 @@ def _remove_stale(path: Path) -> None:
     if not path.exists() or not stat.S_ISSOCK(path.stat().st_mode):
         return
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
+        probe.setblocking(False)  # one that is overrun would have us wait; it owns its socket all the same
         try:
             probe.connect(str(path))
         except ConnectionRefusedError:

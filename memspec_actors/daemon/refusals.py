@@ -5,7 +5,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from memspec_actors.daemon.json_response import json_response
-from memspec_actors.errors import ActorError, EngineClosed, MemSpecError, Overloaded, UsageError
+from memspec_actors.errors import ActorError, EngineClosed, InvalidLogits, MemSpecError, Overloaded, UsageError
 from memspec_actors.protocols.http import ErrorBody, ErrorReply
 
 __all__ = ["Refusal", "refusal_of", "respond_to_refusal", "respond_to_unexpected"]
@@ -37,6 +37,8 @@ def refusal_of(error: MemSpecError, param: str | None = None) -> Refusal:
             return Refusal(503, "the daemon is stopping; try again later", code="stopping")
         case ActorError():
             return Refusal(503, "the engine failed while it served this request; try again", code="engine_failed")
+        case InvalidLogits():
+            return Refusal(500, f"the model cannot go on with this text: {error}", code="invalid_logits")
         case _:
             return Refusal(500, "the engine could not go on with this request; see the event log", code="engine_error")
 

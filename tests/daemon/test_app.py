@@ -1,7 +1,9 @@
 """The daemon before its models are loaded, and when something goes wrong inside."""
 
+import json
 import threading
 from collections.abc import AsyncIterator
+from types import SimpleNamespace
 from typing import Any
 
 import httpx2
@@ -10,6 +12,9 @@ import pytest
 from memspec_actors.config import Config, ServeConfig
 from memspec_actors.daemon.app import create_app
 from memspec_actors.daemon.service import Service
+from memspec_actors.errors import InvalidLogits
+from memspec_actors.protocols.results import TextChunk
+from memspec_actors.stream import TextStream
 
 pytestmark = pytest.mark.anyio
 COMPLETION = {"model": "memspec-zoo", "prompt": "x"}
@@ -51,6 +56,34 @@ class BrokenEngine:
         return await anyio.to_thread.run_sync(lambda: self.encode(prompt, raw=raw))
 
 
+class BrokenModel:
+    """An engine whose model gives ``num_good`` chunks, then no number any more; it is its streams' engine, too."""
+
+    context = 100
+    drafts: dict[str, int] = {}  # noqa: RUF012
+
+    def __init__(self, num_good: int) -> None:
+        self.num_good = num_good
+
+    def encode(self, prompt: str, *, raw: bool) -> tuple[int, ...]:
+        return (1,)
+
+    def stream(self, prompt: tuple[int, ...], **options: object) -> TextStream:
+        myself: Any = self
+        request: Any = SimpleNamespace(request_id="1")
+        return TextStream(myself, request)
+
+    def token_text(self, token_id: int) -> str:
+        return "a"
+
+    def submit(self, stream: TextStream) -> None:
+        for _ in range(self.num_good):
+            stream.chunk(TextChunk(text="a", token_ids=(1,), draft=None, resident=(), accepted=0, drafted=0))
+        stream.fail(InvalidLogits("the target's largest logits are [nan]; check the checkpoint"))
+
+    def leave(self, stream: TextStream) -> None: ...
+
+
 async def test_while_models_load_health_says_so_and_requests_are_to_come_again(client: httpx2.AsyncClient) -> None:
     """A balancer would send requests that fail, or a client would give up for good."""
     health = await client.get("/health")
@@ -69,6 +102,21 @@ async def test_a_bug_shows_no_more_than_that_there_is_one(service: Service, clie
     assert "secret" not in reply.text
     assert "bug" not in reply.text
     assert service.generations.num_open == 0
+
+
+@pytest.mark.parametrize(("stream", "num_good"), [(False, 1), (True, 0), (True, 1)])
+async def test_a_model_that_gives_no_numbers_says_so_in_one_line(
+    service: Service, client: httpx2.AsyncClient, stream: bool, num_good: int
+) -> None:
+    """Whoever serves a damaged checkpoint would look for the reason in an event log that may not be written."""
+    broken: Any = BrokenModel(num_good)
+    service._engine = broken
+    reply = await client.post("/v1/completions", json={**COMPLETION, "stream": stream})
+    streams = stream and num_good > 0  # what fails before the first chunk fails with a status
+    assert reply.status_code == (200 if streams else 500)
+    told = json.loads(reply.text.split("data: ")[-1] if streams else reply.text)["error"]
+    assert told["code"] == "invalid_logits"
+    assert told["message"].endswith("logits are [nan]; check the checkpoint")
 
 
 async def test_a_long_prompt_is_encoded_beside_the_event_loop(service: Service, client: httpx2.AsyncClient) -> None:

@@ -125,6 +125,9 @@ def test_a_lossy_method_is_told_from_a_lossless_one(client: openai.OpenAI) -> No
         ({"extra_body": {"num_draft_tokens": 65}}, "num_draft_tokens"),
         ({"extra_body": {"top_q": 1}}, "top_q"),
         ({"stream_options": {"include_usage": True}}, "stream_options"),
+        ({"logit_bias": {"a": 1}}, "logit_bias"),
+        ({"logit_bias": {"5": 1000}}, "logit_bias"),
+        ({"logit_bias": {"2000000": 1}}, "logit_bias"),
         ({"messages": [{"role": "user", "content": "a " * 20000}]}, "messages"),
     ],
 )

@@ -106,9 +106,9 @@ def test_it_fits_a_phone(browser: Browser, daemon: str) -> None:
 
 def test_a_daemon_with_a_key_asks_for_it(browser: Browser, start_daemon: Any) -> None:
     """The page itself is open; everything that it shows is not."""
-    with start_daemon("--api-key", "s3cret", toy="ticking") as (address, _), browser.new_context() as context:
+    with start_daemon("--api-key", "s3cret", toy="ticking") as running, browser.new_context() as context:
         page = context.new_page()
-        page.goto(f"{address}/")
+        page.goto(f"{running.address}/")
         expect(page.locator("#login")).to_be_visible(timeout=PATIENCE_MS)
         expect(page.locator("#drafts b")).to_have_count(0)
         page.fill("#key", "s3cret")

@@ -5,7 +5,6 @@ import re
 import signal
 import socket
 import stat
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -67,30 +66,24 @@ def test_a_client_that_goes_away_while_it_waits_is_never_decoded(daemon: str) ->
     assert waited[-1]["finish_reason"] == "cancelled"
 
 
-def ended(process: "subprocess.Popen[str]") -> tuple[int, str]:
-    """Wait for the end; return the exit code and what was told on standard error."""
-    _, told = process.communicate(timeout=60)
-    return process.returncode, told
-
-
 def test_a_stop_lets_running_requests_end_and_the_log_is_whole(start_daemon: Any, tmp_path: Path) -> None:
     """A deployment would cut answers short, or leave a torn log."""
     log, config = tmp_path / "events.jsonl", tmp_path / "memspec.toml"
     config.write_text("[events]\npath = 'events.jsonl'\n[serve]\ndrain_timeout_s = 60.0\n")
-    with start_daemon("--config", str(config)) as (address, process), httpx2.Client(timeout=60) as client:
+    with start_daemon("--config", str(config)) as running, httpx2.Client(timeout=60) as client:
         with (
-            client.stream("GET", f"{address}/events") as events,
-            client.stream("POST", f"{address}/v1/completions", json={**LONG, "max_tokens": 60}) as reply,
+            client.stream("GET", f"{running.address}/events") as events,
+            client.stream("POST", f"{running.address}/v1/completions", json={**LONG, "max_tokens": 60}) as reply,
         ):
             lines = data_lines(reply)
             next(lines)
-            process.send_signal(signal.SIGTERM)
+            running.process.send_signal(signal.SIGTERM)
             *_, closing, done = lines
             assert done == "[DONE]"
             assert json.loads(closing)["choices"][0]["finish_reason"] == "length"
             for _ in events.iter_lines():
                 pass  # whoever only looks on is let go
-        assert ended(process) == (0, "")
+        assert running.ended() == (0, "")
     *_, last = read_events(log)
     assert isinstance(last, SystemStopped)
     assert log.read_bytes().endswith(b"}\n")
@@ -100,56 +93,56 @@ def test_what_does_not_end_in_time_is_told_so(start_daemon: Any, tmp_path: Path)
     """A text that was cut short would look finished."""
     config = tmp_path / "memspec.toml"
     config.write_text("[serve]\ndrain_timeout_s = 0.01\n")
-    with start_daemon("--config", str(config), toy="ticking") as (address, process):
-        with httpx2.stream("POST", f"{address}/v1/completions", json=LONG, timeout=60) as reply:
+    with start_daemon("--config", str(config), toy="ticking") as running:
+        with httpx2.stream("POST", f"{running.address}/v1/completions", json=LONG, timeout=60) as reply:
             lines = data_lines(reply)
             next(lines)
-            process.send_signal(signal.SIGINT)
+            running.process.send_signal(signal.SIGINT)
             *_, last = lines
         assert json.loads(last)["error"]["code"] == "stopping"
-        assert ended(process) == (130, "")
+        assert running.ended() == (130, "")
 
 
 def test_a_second_signal_ends_at_once(start_daemon: Any) -> None:
     with (
-        start_daemon(toy="ticking") as (address, process),
-        httpx2.stream("POST", f"{address}/v1/completions", json=LONG, timeout=60) as reply,
+        start_daemon(toy="ticking") as running,
+        httpx2.stream("POST", f"{running.address}/v1/completions", json=LONG, timeout=60) as reply,
     ):
         lines = data_lines(reply)
         next(lines)
-        process.send_signal(signal.SIGTERM)
-        process.send_signal(signal.SIGINT)
-        code, _ = ended(process)
+        running.process.send_signal(signal.SIGTERM)
+        running.process.send_signal(signal.SIGINT)
+        code, _ = running.ended()
     assert code in (128 + signal.SIGINT, 128 + signal.SIGTERM)
 
 
 def test_a_stop_while_models_load_ends_it(start_daemon: Any) -> None:
-    with start_daemon(toy="loading") as (address, process):
-        assert httpx2.get(f"{address}/health").json() == {"status": "loading"}
-        process.send_signal(signal.SIGTERM)
-        assert ended(process) == (0, "")
+    with start_daemon(toy="loading") as running:
+        assert httpx2.get(f"{running.address}/health").json() == {"status": "loading"}
+        running.process.send_signal(signal.SIGTERM)
+        assert running.ended() == (0, "")
 
 
 def test_an_engine_that_dies_ends_the_daemon(start_daemon: Any) -> None:
     """A supervisor could not tell that it has to start the daemon again."""
-    with start_daemon(toy="failing") as (address, process):
-        reply = httpx2.post(f"{address}/v1/completions", json=LONG, timeout=60)
+    with start_daemon(toy="failing") as running:
+        reply = httpx2.post(f"{running.address}/v1/completions", json=LONG, timeout=60)
         assert (reply.status_code, reply.json()["error"]["code"]) == (503, "engine_failed")
-        assert ended(process) == (1, "memspec: error: actor 'decoder' crashed 6 times\n")
+        assert running.ended() == (1, "memspec: error: actor 'decoder' crashed 6 times\n")
 
 
 def test_a_unix_socket_is_its_users_alone_and_goes_with_the_daemon(start_daemon: Any, tmp_path: Path) -> None:
     path = tmp_path / "memspec.sock"
     with socket.socket(socket.AF_UNIX) as stale:
         stale.bind(str(path))  # as a killed daemon leaves it
-    with start_daemon("--uds", str(path), toy="ticking") as (address, process):
-        assert address == f"unix:{path}"
+    with start_daemon("--uds", str(path), toy="ticking") as running:
+        assert running.address == f"unix:{path}"
         assert stat.S_IMODE(path.stat().st_mode) == 0o600
         with httpx2.Client(transport=httpx2.HTTPTransport(uds=str(path))) as client:
             assert client.get("http://anything/health").json() == {"status": "ok"}
         assert main(["serve", "--uds", str(path)]) == 2, "a socket in use is not taken over"
-        process.send_signal(signal.SIGTERM)
-        assert ended(process) == (0, "")
+        running.process.send_signal(signal.SIGTERM)
+        assert running.ended() == (0, "")
     assert not path.exists()
 
 

@@ -1,0 +1,30 @@
+"""Where the daemon listens: if these fail, it hangs at its start, or takes another daemon's place."""
+
+import socket
+from pathlib import Path
+
+import pytest
+
+from memspec_actors.config import ServeConfig
+from memspec_actors.daemon.listening import listen
+from memspec_actors.errors import ConfigError
+
+
+def test_a_daemon_that_is_overrun_keeps_its_socket(tmp_path: Path) -> None:
+    """Asking it whether it is alive would hang for as long as its queue of connections is full."""
+    path = str(tmp_path / "memspec.sock")
+    with socket.socket(socket.AF_UNIX) as other, socket.socket(socket.AF_UNIX) as waiting:
+        other.bind(path)
+        other.listen(0)
+        waiting.connect(path)
+        with pytest.raises(ConfigError, match=r"memspec\.sock.*cannot listen there"), listen(ServeConfig(uds=path)):
+            pass
+    assert Path(path).exists()
+
+
+def test_a_file_that_is_no_socket_is_left_alone(tmp_path: Path) -> None:
+    path = tmp_path / "memspec.sock"
+    path.write_text("precious")
+    with pytest.raises(ConfigError, match="cannot listen there"), listen(ServeConfig(uds=str(path))):
+        pass
+    assert path.read_text() == "precious"
