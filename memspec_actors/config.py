@@ -30,7 +30,7 @@ __all__ = [
 ]
 
 _DRAFT_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
-_DEVICE = re.compile(r"cpu|cuda(:[0-9]+)?")
+_DEVICE = re.compile(r"cpu|cuda(:[0-9]{1,2})?|mps")
 
 
 def _require(holds: bool, key: str, value: object, expected: str) -> None:
@@ -52,7 +52,8 @@ class _Section(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 class TargetConfig(_Section, frozen=True, kw_only=True):
     """``[target]``: the model whose text is generated.
 
-    ``dtype`` is what models run in; "int8" and "int4" quantise their linear maps on loading. ``threads`` are those of
+    ``dtype`` is what models run in; "int8" and "int4" quantise their linear maps on loading, on the CPU only. Target
+    and drafts live and run on ``device``; all else, the predictor too, on the CPU. ``threads`` are those of
     decoding; ``"auto"`` leaves one core to the rest. Ranking, loading and warming drafts each go on beside it with
     ``background_threads``.
     """
@@ -66,7 +67,10 @@ class TargetConfig(_Section, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         _require(self.model != "", "[target] model", self.model, 'a model directory or "zoo"')
         _require(
-            _DEVICE.fullmatch(self.device) is not None, "[target] device", self.device, '"cpu", "cuda" or "cuda:N"'
+            _DEVICE.fullmatch(self.device) is not None,
+            "[target] device",
+            self.device,
+            '"cpu", "cuda", "cuda:N" or "mps"',
         )
         _require(
             self.threads == "auto" or self.threads >= 1, "[target] threads", self.threads, 'an integer >= 1 or "auto"'

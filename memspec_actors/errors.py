@@ -14,6 +14,7 @@
     │   ├── AskTimeout               no answer within the deadline
     │   └── SystemFailed             an actor exceeded its restart limit, the system stopped: names it and says why
     ├── InvalidLogits                a model's output holds no probability distribution (NaN, infinity): names the row
+    ├── DeviceFull                   a device's memory is used up; what is in it stays as it is
     ├── LoadError                    draft weights could not be loaded; the draft is quarantined, generation goes on
     └── EngineClosed                 the engine was closed while the request ran or before it came
 
@@ -26,6 +27,7 @@ __all__ = [
     "AskTimeout",
     "CheckpointError",
     "ConfigError",
+    "DeviceFull",
     "EngineClosed",
     "IncompatibleDraft",
     "InvalidLogits",
@@ -94,6 +96,10 @@ class SystemFailed(ActorError):
 
 class InvalidLogits(MemSpecError):
     """A model's output holds no probability distribution."""
+
+
+class DeviceFull(MemSpecError):
+    """A device has no memory left for what was asked."""
 
 
 class LoadError(MemSpecError):

@@ -6,7 +6,8 @@ from memspec_actors.config import Config
 from memspec_actors.errors import ConfigError
 from memspec_actors.hub import HubModel, cached_snapshot, hub_model
 from memspec_actors.methods import choose, decoding_alone
-from memspec_actors.models.loadout import check_device, model_directory
+from memspec_actors.models.device import open_device
+from memspec_actors.models.loadout import model_directory
 from memspec_actors.scheduling.policy import parse_policy
 from memspec_actors.speculation.rules import acceptance_rule
 from memspec_actors.speculation.stop import stop_rule
@@ -21,7 +22,7 @@ def check_config(config: Config) -> None:
     parse_policy(choice.policy, [draft.name for draft in config.drafts])
     stop_rule(choice.stop)
     acceptance_rule(choice.accept, greedy=choice.accept == "exact")
-    check_device(config.target.device)
+    open_device(config.target.device)
     _check_model("[target] model", config.target.model)
     for draft in config.drafts:
         _check_model(f"[[drafts]] {draft.name} model", draft.model)

@@ -10,7 +10,7 @@ model = "zoo"               # a Hugging Face model directory, an id on the hub (
                             # or "zoo": the small embedded models
 dtype = "float32"           # "float32", "bfloat16", "float16", or "auto": as it is stored; "int8" and "int4" quantise
                             # on loading. GPTQ weights stay in 4 bits whatever this says of the rest
-device = "cpu"              # models run on the CPU only
+device = "cpu"              # "cpu", "cuda", "cuda:N" or "mps": target and drafts live and run there
 threads = 1                 # threads of decoding; "auto" leaves one core to the rest
 background_threads = 1      # of ranking, loading and warming drafts each, beside decoding
 

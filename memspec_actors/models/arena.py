@@ -1,7 +1,9 @@
-"""The memory that all draft weights live in: one buffer, allocated once."""
+"""The memory that all draft weights live in: one buffer, allocated once, on the device that drafts run on."""
 
 import torch
 from torch import Tensor
+
+from memspec_actors.models.device import HOST, Device
 
 __all__ = ["WeightArena"]
 
@@ -9,10 +11,10 @@ __all__ = ["WeightArena"]
 class WeightArena:
     """Hold ``nbytes`` bytes; who may use which part is decided elsewhere."""
 
-    def __init__(self, nbytes: int) -> None:
+    def __init__(self, nbytes: int, device: Device = HOST) -> None:
         if nbytes < 0:
             raise ValueError(f"nbytes is {nbytes}; it must be >= 0")
-        self._buffer = torch.empty(nbytes, dtype=torch.uint8)
+        self._buffer = torch.empty(nbytes, dtype=torch.uint8, device=device.torch_device)
 
     @property
     def nbytes(self) -> int:

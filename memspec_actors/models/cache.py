@@ -5,22 +5,30 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
+from memspec_actors.errors import DeviceFull
 from memspec_actors.models.architecture import DecoderShape
+from memspec_actors.models.device import HOST
 from memspec_actors.models.rope import rope_table
 
-__all__ = ["KvCache", "checked_truncation", "planned_tokens"]
+__all__ = ["FIRST_CAPACITY", "KvCache", "checked_truncation", "kv_nbytes", "planned_tokens"]
 
 FIRST_CAPACITY = 2048  # tokens; memory that is not written to yet costs nothing
 
 
 class KvCache:
-    """Keys and values of one sequence, (L, 2, Hkv, capacity, head_dim), and the rotary tables that reach as far."""
+    """Keys and values of one sequence, (L, 2, Hkv, capacity, head_dim), and the rotary tables that reach as far.
 
-    def __init__(self, shape: DecoderShape, dtype: torch.dtype, max_tokens: int) -> None:
+    Raises DeviceFull, when it is made and when it grows, for want of memory on a device.
+    """
+
+    def __init__(
+        self, shape: DecoderShape, dtype: torch.dtype, max_tokens: int, device: torch.device = HOST.torch_device
+    ) -> None:
         if max_tokens < 1:
             raise ValueError(f"max_tokens is {max_tokens}; it must be >= 1")
         self._shape = shape
         self._dtype = dtype
+        self._device = device
         self._length = 0
         self._kv = torch.empty(0)
         self._allocate(min(max_tokens, FIRST_CAPACITY, shape.max_positions))
@@ -71,12 +79,25 @@ class KvCache:
 
     def _allocate(self, capacity: int) -> None:
         shape = self._shape
-        grown = torch.empty(shape.num_layers, 2, shape.num_kv_heads, capacity, shape.head_dim, dtype=self._dtype)
+        size = (shape.num_layers, 2, shape.num_kv_heads, capacity, shape.head_dim)
+        try:
+            grown = torch.empty(*size, dtype=self._dtype, device=self._device)
+        except torch.OutOfMemoryError as error:
+            nbytes = capacity * kv_nbytes(shape, self._dtype)
+            raise DeviceFull(
+                f"{self._device} has no room for {nbytes / 1e6:.0f} MB more of keys and values ({capacity} tokens); "
+                "shorten the text, or set a smaller [memory] budget"
+            ) from error
         if self._length:
             grown[:, :, :, : self._length] = self._kv[:, :, :, : self._length]
         self._kv = grown
         positions = min(shape.max_positions, 1 << (capacity - 1).bit_length())  # few distinct tables
-        self.cos, self.sin = rope_table(shape.rope, shape.head_dim, positions, self._dtype)
+        self.cos, self.sin = rope_table(shape.rope, shape.head_dim, positions, self._dtype, self._device)
+
+
+def kv_nbytes(shape: DecoderShape, dtype: torch.dtype) -> int:
+    """Return the bytes of one token's keys and values."""
+    return shape.num_layers * 2 * shape.kv_size * dtype.itemsize
 
 
 class RowBuffers:

@@ -1,8 +1,12 @@
-"""Bring what a plan's segment names from storage into its place: read, convert, quantise, repack."""
+"""Bring what a plan's segment names from storage into its place: read, convert, quantise, repack.
+
+`fill` writes to memory of the host. `convey` reaches a device's, by way of a transfer.
+"""
 
 from collections.abc import Iterator
 from typing import assert_never
 
+import torch
 from torch import Tensor
 
 from memspec_actors.models.code_memory import CodeMemory
@@ -14,10 +18,11 @@ from memspec_actors.models.segments import (
     QuantisedSegment,
     Segment,
 )
+from memspec_actors.models.transfer import Transfer
 from memspec_actors.models.typed_memory import TORCH_DTYPES, matrix
 from memspec_actors.models.weight_source import WeightSource
 
-__all__ = ["fill"]
+__all__ = ["convey", "fill"]
 
 BLOCK_ROWS = 64  # the int4 kernel keeps at most so many outputs together
 ROWS_AT_ONCE = 8 * BLOCK_ROWS  # converted between two looks at whether the load is still wanted
@@ -38,6 +43,43 @@ def fill(view: Tensor, segment: Segment, source: WeightSource) -> None:
             _fill_dequantised(view, segment, source)
         case _:
             assert_never(segment)
+
+
+def convey(view: Tensor, segment: Segment, source: WeightSource, transfer: Transfer) -> None:
+    """Fill a segment's part of ``view`` (uint8, 1-D) on a device. Raises LoadError naming the file.
+
+    The plan is one for a device: nothing is in codes, nothing transposed.
+    """
+    match segment:
+        case FloatSegment():
+            _convey_floats(view[segment.start :], segment, source, transfer)
+        case DequantisedSegment():
+            tensors, dtype = _tensors(segment, source), TORCH_DTYPES[segment.dtype]
+            place = view[segment.slot.offset :]
+            row_bytes = segment.slot.columns * dtype.itemsize
+            for rows in _blocks(segment.slot.rows, source):
+                _send_rows(place, rows.start * row_bytes, tensors.floats(rows), dtype, transfer)
+        case QuantisedSegment() | GptqSegment():
+            raise AssertionError("codes are laid out for the CPU's kernels")
+        case _:
+            assert_never(segment)
+
+
+def _convey_floats(place: Tensor, segment: FloatSegment, source: WeightSource, transfer: Transfer) -> None:
+    if segment.direct:
+        for start, chunk in source.pieces(segment.entry, transfer.take):
+            transfer.send(chunk, place[start : start + len(chunk)])
+        return
+    dtype = TORCH_DTYPES[segment.dtype]
+    for row, chunk in source.rows(segment.entry, segment.rows):
+        _send_rows(place, row * segment.columns * dtype.itemsize, chunk, dtype, transfer)
+
+
+def _send_rows(place: Tensor, start: int, rows: Tensor, dtype: torch.dtype, transfer: Transfer) -> None:
+    """Convert rows on the host and send them to byte ``start`` of ``place``."""
+    host = transfer.take(rows.numel() * dtype.itemsize)
+    host.view(dtype).view(rows.shape).copy_(rows)
+    transfer.send(host, place[start : start + len(host)])
 
 
 def _fill_floats(view: Tensor, segment: FloatSegment, source: WeightSource) -> None:

@@ -14,6 +14,7 @@ from torch import Tensor
 
 from memspec_actors.models.architecture import DecoderShape
 from memspec_actors.models.cache import KvCache, RowBuffers
+from memspec_actors.models.device import ids_on
 from memspec_actors.models.head_norm import HeadNorm
 from memspec_actors.models.projection import LinearMap
 from memspec_actors.models.runner import Cache
@@ -62,30 +63,41 @@ class LeanRunner:
         self.max_positions = shape.max_positions
         self.dtype = dtype
         self.nbytes = nbytes
+        self.device = weights.norm.device
         self._weights = weights
         self._scale = shape.head_dim**-0.5
-        self._eps = torch.tensor(shape.rms_eps, dtype=dtype)
+        self._eps = torch.tensor(shape.rms_eps, dtype=dtype, device=self.device)
+        self._has_one = dtype == torch.float32 and self.device.type == "cpu"
 
     def new_cache(self, max_tokens: int) -> KvCache:
         """Return an empty cache for about ``max_tokens`` tokens; it grows up to ``max_positions``."""
-        return KvCache(self.shape, self.dtype, max_tokens)
+        return KvCache(self.shape, self.dtype, max_tokens, self.device)
 
     @torch.inference_mode()
     def forward(self, ids: Tensor | Sequence[int], cache: Cache, last_only: bool = False) -> Tensor:
         """Append T tokens to ``cache`` and return logits (T, V), or (1, V) of the last one only.
 
-        Raises ValueError for no tokens, or more than ``max_positions`` in all; IndexError for an id out of range.
+        Raises ValueError for no tokens, or more than ``max_positions`` in all; IndexError for an id out of range. Ids
+        in a tensor on a device are not looked at: they are to be in range.
         """
         if not isinstance(cache, KvCache):
             raise TypeError(f"the cache is a {type(cache).__name__}; make it with new_cache of this runner")
         if len(ids) == 0:
             raise ValueError("there are no tokens to run")
-        if len(ids) == 1 and self.dtype == torch.float32:
+        if len(ids) == 1 and self._has_one:
             return self._one(int(ids[0]), cache)
-        block = torch.as_tensor(ids, dtype=torch.int64)
+        block = self._checked(ids)
         if cache.length + len(block) > self.shape.window and len(block) > WINDOWED_TOKENS:
             return self._pieces(block, cache, last_only)
         return self._block(block, cache, last_only)
+
+    def _checked(self, ids: Tensor | Sequence[int]) -> Tensor:
+        """Bring ids to the weights. A device does not recover from an id out of range, so the host looks first."""
+        if self.device.type == "cpu":
+            return torch.as_tensor(ids, dtype=torch.int64)
+        if not isinstance(ids, Tensor) and not 0 <= min(ids) <= max(ids) < self.vocab_size:
+            raise IndexError(f"a token id of {min(ids)} to {max(ids)} is not in a vocabulary of {self.vocab_size}")
+        return ids_on(self.device, ids)
 
     def _one(self, token: int, cache: KvCache) -> Tensor:
         """Run one token in float32."""
@@ -145,7 +157,7 @@ class LeanRunner:
         cos, sin = cache.cos[start:end, None], cache.sin[start:end, None]  # (T, 1, head_dim)
         first = max(0, start + 1 - shape.window)  # no token of the block sees those before
         hidden_ones = num > 1 and (start > 0 or end > shape.window)
-        mask = _mask(start, first, end, shape.window, self.dtype) if hidden_ones else None
+        mask = _mask(start, first, end, shape.window, cache.kv) if hidden_ones else None
         for index, layer in enumerate(weights.layers):
             heads = layer.qkv(self._norm(hidden, layer.input_norm)).view(num, -1, shape.head_dim)
             turned = heads[:, : shape.num_heads + shape.num_kv_heads]
@@ -176,8 +188,8 @@ class LeanRunner:
         return torch.div(hidden, root).mul_(weight)
 
 
-def _mask(start: int, first: int, end: int, window: int, dtype: torch.dtype) -> Tensor:
+def _mask(start: int, first: int, end: int, window: int, like: Tensor) -> Tensor:
     """Return (T, end - first), 0 where a token may look and minus infinity where not."""
-    nothing = torch.full((end - start, end - first), -torch.inf, dtype=dtype)
+    nothing = like.new_full((end - start, end - first), -torch.inf)
     later = nothing.triu(start + 1 - first)
     return later if end <= window else later + nothing.tril(start - first - window)

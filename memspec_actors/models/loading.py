@@ -2,17 +2,20 @@
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from torch import Tensor
 
-from memspec_actors.models.filling import fill
+from memspec_actors.models.filling import convey, fill
 from memspec_actors.models.plan import LoadPlan
+from memspec_actors.models.segments import Segment
+from memspec_actors.models.transfer import CHUNK_BYTES, Transfer
 from memspec_actors.models.weight_source import WeightSource
 
 __all__ = ["LoadReport", "Throttle", "load_into"]
 
+HOST_CHUNK_BYTES = 1 << 20  # read at once straight into the host's memory
 MAX_SLEEP_S = 0.01  # how long a cancellation may go unnoticed under a throttle
 
 
@@ -61,16 +64,18 @@ def load_into(
     plan: LoadPlan,
     view: Tensor,
     *,
-    chunk_bytes: int = 1 << 20,
+    chunk_bytes: int | None = None,
     cancelled: Callable[[], bool] = lambda: False,
     progress: Callable[[int, int], None] = lambda done, total: None,
     throttle: Throttle | None = None,
+    transfer: Transfer | None = None,
 ) -> LoadReport:
     """Read a plan's weights into ``view`` (uint8, 1-D); ``progress(done, total)`` counts file bytes, once a chunk.
 
     ``cancelled`` is asked before every chunk; a cancelled load leaves the view half filled. Weights that are quantised
-    or repacked pass through memory beside the view, about as much as the largest of them. Raises LoadError naming the
-    file if it is gone, changed since it was checked, or ends early.
+    or repacked pass through memory beside the view, about as much as the largest of them. A view on a device is
+    reached by a ``transfer``; however the load ends, no copy is on its way any more. Raises LoadError naming the file
+    if it is gone, changed since it was checked, or ends early.
     """
     started = time.perf_counter()
     done, stopped = 0, False
@@ -86,10 +91,23 @@ def load_into(
         done += nbytes
         progress(done, plan.file_nbytes)
 
+    chunk_bytes = chunk_bytes or (HOST_CHUNK_BYTES if transfer is None else CHUNK_BYTES)
     try:
         with WeightSource(plan.checkpoint.files, chunk_bytes, on_chunk) as source:
-            for segment in plan.segments:
-                fill(view, segment, source)
+            if transfer is None:
+                for segment in plan.segments:
+                    fill(view, segment, source)
+            else:
+                _convey_all(plan.segments, view, source, transfer)
     except _Cancelled:
         stopped = True
     return LoadReport(done, time.perf_counter() - started, throttle is not None, stopped)
+
+
+def _convey_all(segments: Iterable[Segment], view: Tensor, source: WeightSource, transfer: Transfer) -> None:
+    transfer.begin()
+    try:
+        for segment in segments:
+            convey(view, segment, source, transfer)
+    finally:
+        transfer.finish()

@@ -9,13 +9,15 @@ from memspec_actors.config import Config, zoo_name
 from memspec_actors.errors import ConfigError, UsageError
 from memspec_actors.hub import hub_model, snapshot
 from memspec_actors.models.checkpoint import Checkpoint
+from memspec_actors.models.device import HOST, Device, open_device
+from memspec_actors.models.device_room import check_room
 from memspec_actors.models.plan import ALIGNMENT, LoadPlan
 from memspec_actors.models.runner import Runner, load_runner
 from memspec_actors.models.tokenizer import Tokenizer
 from memspec_actors.models.vocabulary import check_compatible
 from memspec_actors.zoo import path as zoo_path
 
-__all__ = ["Loadout", "check_device", "model_directory"]
+__all__ = ["Loadout", "model_directory"]
 
 _LOGGER = logging.getLogger(__name__)
 
@@ -32,20 +34,15 @@ def model_directory(model: str) -> Path:
     return snapshot(on_hub) if on_hub is not None and not path.exists() else path
 
 
-def check_device(device: str) -> None:
-    """Raise ConfigError for a device that models cannot run on."""
-    if device != "cpu":
-        raise ConfigError(f'[target] device is {device!r}; models run on the "cpu" only')
-
-
 @dataclass(frozen=True, kw_only=True)
 class Loadout:
     """Hold the models of an engine: the target loaded, each draft as a plan of how to load it.
 
-    ``weight_format`` says what the target's weights are held in. ``num_ids`` is the number of ids that the target may
-    emit, but for ``gap_ids``; ``num_common[draft]`` how many of them a draft shares.
+    All run on ``device``. ``weight_format`` says what the target's weights are held in. ``num_ids`` is the number of
+    ids that the target may emit, but for ``gap_ids``; ``num_common[draft]`` how many of them a draft shares.
     """
 
+    device: Device
     checkpoint: Checkpoint
     target: Runner
     weight_format: str
@@ -63,7 +60,8 @@ class Loadout:
 
         Raises CheckpointError, IncompatibleDraft or ConfigError, naming the draft, the file and what is wrong.
         """
-        check_device(config.target.device)
+        device = open_device(config.target.device)
+        on_device = device is not HOST
         directory = model_directory(config.target.model)
         checkpoint = Checkpoint.open(directory)
         tokenizer = Tokenizer.open(directory)
@@ -73,23 +71,27 @@ class Loadout:
                 draft_directory = model_directory(draft.model)
                 draft_checkpoint = Checkpoint.open(draft_directory)
                 common = check_compatible(checkpoint, draft_checkpoint)
-                plans[draft.name] = LoadPlan.of(draft_checkpoint, draft.dtype or config.target.dtype)
+                dtype = draft.dtype or config.target.dtype
+                plans[draft.name] = LoadPlan.of(draft_checkpoint, dtype, on_device=on_device)
             except UsageError as error:
                 raise type(error)(f"draft {draft.name!r}: {error}") from error
             _note_context(draft.name, draft_checkpoint, checkpoint)
             num_common[draft.name] = common.num_common
-        plan = LoadPlan.of(checkpoint, config.target.dtype, private=True)
+        plan = LoadPlan.of(checkpoint, config.target.dtype, private=True, on_device=on_device)
+        budget_bytes, capacity = _budget(config, plans), config.memory.capacity
+        check_room(device, plan, plans.values(), budget_bytes, capacity)
         return cls(
+            device=device,
             checkpoint=checkpoint,
-            target=load_runner(plan),
+            target=load_runner(plan, device),
             weight_format=plan.weight_format,
             tokenizer=tokenizer,
             num_ids=min(tokenizer.num_ids, checkpoint.vocab_size),
             gap_ids=tokenizer.gap_ids,
             plans=plans,
             num_common=num_common,
-            capacity=config.memory.capacity,
-            budget_bytes=_budget(config, plans),
+            capacity=capacity,
+            budget_bytes=budget_bytes,
         )
 
 

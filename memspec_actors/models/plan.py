@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
+from memspec_actors.errors import ConfigError
 from memspec_actors.models.architecture import DecoderShape, LayerNames
 from memspec_actors.models.checkpoint import Checkpoint
 from memspec_actors.models.code_memory import CodeMemory
@@ -27,7 +28,7 @@ __all__ = ["ALIGNMENT", "LoadPlan"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadPlan:
-    """Say how a checkpoint's weights fill ``nbytes`` bytes of memory."""
+    """Say how a checkpoint's weights fill ``nbytes`` bytes of memory: the host's, or a device's (``on_device``)."""
 
     checkpoint: Checkpoint
     dtype: RunDtypeName
@@ -35,16 +36,21 @@ class LoadPlan:
     segments: tuple[Segment, ...]
     slots: dict[str, Slot | CodeSlot]  # by the name of the slot's first tensor
     private: bool
+    on_device: bool
 
     @classmethod
-    def of(cls, checkpoint: Checkpoint, dtype: DtypeName, *, private: bool = False) -> "LoadPlan":
+    def of(
+        cls, checkpoint: Checkpoint, dtype: DtypeName, *, private: bool = False, on_device: bool = False
+    ) -> "LoadPlan":
         """Lay a checkpoint out. ``private`` memory is filled once and for all: it gets what is fastest to run.
 
-        GPTQ weights stay codes where torch's kernel works, whatever the dtype of the rest. Raises ConfigError for
-        "int8" or "int4" where torch cannot do that or the model has no layers for it, CheckpointError if transformers,
-        where it has to run the model, cannot.
+        GPTQ weights stay codes where torch's kernel works, whatever the dtype of the rest, but on devices, where they
+        are dequantised. Raises ConfigError for "int8" or "int4" where torch cannot do that or the model has no layers
+        for it, CheckpointError if transformers, where it has to run the model, cannot.
         """
         run_dtype = checkpoint.run_dtype(dtype)
+        if on_device:
+            _check_runs_on_device(checkpoint, dtype)
         if checkpoint.shape is None and checkpoint.files:
             from memspec_actors.models.generic_build import check_model  # brings transformers in
 
@@ -54,9 +60,9 @@ class LoadPlan:
         layout = Layout(
             checkpoint,
             run_dtype,
-            transposed=staged and run_dtype == "float32",
+            transposed=staged and run_dtype == "float32" and not on_device,
             coding=coding_of(checkpoint, dtype),
-            packed=checkpoint.gptq is not None and int4_works(),
+            packed=checkpoint.gptq is not None and not on_device and int4_works(),
         )
         layout.place_all()
         first = ((segment, segment.entries[0]) for segment in layout.segments)
@@ -68,6 +74,7 @@ class LoadPlan:
             segments=tuple(segments),
             slots=layout.slots,
             private=private,
+            on_device=on_device,
         )
 
     @property
@@ -91,7 +98,7 @@ class LoadPlan:
     def packed_nbytes(self) -> int:
         """Bytes of the second copies that `bind` adds to private weights, on processors that have a use for them."""
         shape = self.checkpoint.shape
-        if not self.private or shape is None or self.dtype != "float32" or not packing_pays():
+        if not self._packs or shape is None or self.dtype != "float32" or not packing_pays():
             return 0
         only_looked_up = () if shape.tied else ("model.embed_tokens.weight",)
         floats = (each for name, each in self.slots.items() if isinstance(each, Slot) and name not in only_looked_up)
@@ -105,8 +112,9 @@ class LoadPlan:
         """
         if view.dtype != torch.uint8 or view.dim() != 1 or view.numel() < self.nbytes:
             raise ValueError(f"the view is {view.dtype} {tuple(view.shape)}; {self.nbytes} uint8 in one row are needed")
-        if view.data_ptr() % ALIGNMENT:
-            raise ValueError(f"the view starts at byte {view.data_ptr() % ALIGNMENT} of {ALIGNMENT}; align it")
+        address = view.storage_offset() if self.on_device else view.data_ptr()  # what begins a device's memory is
+        if address % ALIGNMENT:
+            raise ValueError(f"the view starts at byte {address % ALIGNMENT} of {ALIGNMENT}; align it")
         shape = self.checkpoint.shape
         if shape is None:
             from memspec_actors.models.generic import TransformersRunner
@@ -181,11 +189,15 @@ class LoadPlan:
         if isinstance(slot, CodeSlot):
             return CodeMemory.of(view, slot).map()
         projection = Projection(self._tensor(view, name, RUN_DTYPES[self.dtype]))
-        if not self.private or not packing_pays():
+        if not self._packs or not packing_pays():
             return projection
         packed = pack(projection)
         give_back_freed()  # oneDNN passes through copies; kept, they would add up to another half of the model
         return packed
+
+    @property
+    def _packs(self) -> bool:
+        return self.private and not self.on_device
 
     def _tensor(self, view: Tensor, name: str, dtype: torch.dtype) -> Tensor:
         """Return a vector, or a weight as (in, out) whatever its order in memory."""
@@ -193,3 +205,13 @@ class LoadPlan:
         assert isinstance(slot, Slot), f"{name} is in codes"
         lying = matrix(view, slot.offset, slot.rows, slot.columns, dtype, transposed=slot.transposed)
         return lying.flatten() if slot.vector else lying.t()
+
+
+def _check_runs_on_device(checkpoint: Checkpoint, dtype: DtypeName) -> None:
+    if checkpoint.shape is None:
+        raise ConfigError(
+            f"{checkpoint.path}: {checkpoint.architecture} runs through transformers ({checkpoint.why_generic}), on "
+            'the CPU only; set [target] device = "cpu", or choose another model'
+        )
+    if dtype in ("int8", "int4"):
+        raise ConfigError(f'dtype is {dtype!r}, which runs on the CPU only; on a device use "bfloat16" or "float16"')

@@ -8,6 +8,7 @@ from memspec_actors.models.arena import WeightArena
 from memspec_actors.models.loading import LoadReport, Throttle, load_into
 from memspec_actors.models.plan import LoadPlan
 from memspec_actors.models.runner import Runner
+from memspec_actors.models.transfer import Transfer
 from memspec_actors.protocols.messages import Placement
 
 __all__ = ["ArenaReader", "DraftReader", "ReadDraft"]
@@ -41,7 +42,10 @@ class DraftReader(Protocol):
 
 
 class ArenaReader:
-    """Read checkpoints by their load plans into an arena; ``throttle`` emulates slow storage."""
+    """Read checkpoints by their load plans into an arena; ``throttle`` emulates slow storage.
+
+    An arena on a device is reached by ``transfer``.
+    """
 
     def __init__(
         self,
@@ -49,11 +53,13 @@ class ArenaReader:
         plans: Mapping[str, LoadPlan],
         num_common: Mapping[str, int],
         throttle: Throttle | None = None,
+        transfer: Transfer | None = None,
     ) -> None:
         self._arena = arena
         self._plans = plans
         self._num_common = num_common
         self._throttle = throttle
+        self._transfer = transfer
 
     @property
     def emulated(self) -> bool:
@@ -71,7 +77,14 @@ class ArenaReader:
         plan = self._plans[draft]
         view = self._arena.view(placement.offset, placement.nbytes)
         try:
-            report = load_into(plan, view, cancelled=cancelled, progress=progress, throttle=self._throttle)
+            report = load_into(
+                plan,
+                view,
+                cancelled=cancelled,
+                progress=progress,
+                throttle=self._throttle,
+                transfer=self._transfer,
+            )
             runner = None if report.cancelled else plan.bind(view)
         except (OSError, MemoryError, RuntimeError) as error:  # torch says RuntimeError when memory is out
             raise LoadError(f"draft {draft!r} could not be read from {plan.path}: {error!r}") from error

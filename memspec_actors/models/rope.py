@@ -12,7 +12,9 @@ __all__ = ["rope_table"]
 
 
 @lru_cache(maxsize=32)
-def rope_table(rope: Rope, head_dim: int, num_positions: int, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+def rope_table(
+    rope: Rope, head_dim: int, num_positions: int, dtype: torch.dtype, device: torch.device
+) -> tuple[Tensor, Tensor]:
     """Return cos and sin (num_positions, head_dim); x is rotated as x * cos + swap_halves(x) * sin.
 
     The first half of sin is negated, so that swapping halves needs no further sign. Drafts of one shape share a table.
@@ -20,7 +22,7 @@ def rope_table(rope: Rope, head_dim: int, num_positions: int, dtype: torch.dtype
     with torch.inference_mode(False):
         angles = torch.outer(torch.arange(num_positions).float(), _frequencies(rope, head_dim))
         cos, sin = angles.cos() * rope.attention_factor, angles.sin() * rope.attention_factor
-        return torch.cat((cos, cos), -1).to(dtype), torch.cat((-sin, sin), -1).to(dtype)
+        return torch.cat((cos, cos), -1).to(device, dtype), torch.cat((-sin, sin), -1).to(device, dtype)
 
 
 def _frequencies(rope: Rope, head_dim: int) -> Tensor:

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from memspec_actors.models.checkpoint import Checkpoint
+from memspec_actors.models.device import HOST, Device, open_transfer
 from memspec_actors.models.dtypes import DtypeName
 
 if TYPE_CHECKING:
@@ -77,10 +78,10 @@ def open_runner(checkpoint: Checkpoint, *, dtype: DtypeName = "auto") -> Runner:
     return load_runner(LoadPlan.of(checkpoint, dtype, private=True))
 
 
-def load_runner(plan: "LoadPlan") -> Runner:
+def load_runner(plan: "LoadPlan", device: Device = HOST) -> Runner:
     """Load a private plan into memory of its own and return the runner; raises LoadError as `open_runner` does."""
     from memspec_actors.models.loading import load_into
 
-    memory = torch.empty(plan.nbytes, dtype=torch.uint8)
-    load_into(plan, memory)
+    memory = torch.empty(plan.nbytes, dtype=torch.uint8, device=device.torch_device)
+    load_into(plan, memory, transfer=open_transfer(device))
     return plan.bind(memory)

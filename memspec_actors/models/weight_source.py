@@ -43,6 +43,14 @@ class WeightSource:
         for start in range(0, entry.nbytes, self._chunk_bytes):
             self._read(file, entry, memory[start : min(start + self._chunk_bytes, entry.nbytes)])
 
+    def pieces(self, entry: TensorEntry, take: Callable[[int], Tensor]) -> Iterator[tuple[int, Tensor]]:
+        """Yield a tensor's bytes in chunks, each with its first byte's number, in memory that ``take`` gives for it."""
+        file = self._at(entry)
+        for start in range(0, entry.nbytes, self._chunk_bytes):
+            chunk = take(min(self._chunk_bytes, entry.nbytes - start))
+            self._read(file, entry, chunk)
+            yield start, chunk
+
     def whole(self, entry: TensorEntry) -> Tensor:
         """Return a tensor in memory of its own."""
         memory = torch.empty(entry.nbytes, dtype=torch.uint8)

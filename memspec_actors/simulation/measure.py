@@ -10,6 +10,8 @@ import torch
 
 from memspec_actors.config import Config
 from memspec_actors.errors import ConfigError
+from memspec_actors.models.arena import WeightArena
+from memspec_actors.models.device import open_transfer
 from memspec_actors.models.loading import load_into
 from memspec_actors.models.loadout import Loadout
 from memspec_actors.models.runner import Runner
@@ -34,12 +36,12 @@ def measure_profile(config: Config) -> DeviceProfile:
     if not loadout.plans:
         raise ConfigError("a profile needs a draft to measure; configure one")
     (name, plan), *_ = loadout.plans.items()
-    memory = torch.empty(plan.nbytes, dtype=torch.uint8)
-    load_ms = median(_timed_ms(lambda: load_into(plan, memory)) for _ in range(REPEATS))
+    memory, transfer = WeightArena(plan.nbytes, loadout.device).view(0, plan.nbytes), open_transfer(loadout.device)
+    load_ms = median(_timed_ms(lambda: load_into(plan, memory, transfer=transfer)) for _ in range(REPEATS))
     draft = plan.bind(memory)
     long = pass_ms(draft, CONTEXT)
     return DeviceProfile(
-        device=f"{platform.machine()}, {config.target.num_threads} thread(s), {loadout.target.dtype}, draft {name!r}",
+        device=f"{_device(config)}, {loadout.target.dtype}, draft {name!r}",
         source=f"measured: medians of {REPEATS} after {CONTEXT} tokens",
         target_ms={width: pass_ms(loadout.target, width) for width in WIDTHS},
         draft_ms=pass_ms(draft, 1),
@@ -59,9 +61,14 @@ def pass_ms(runner: Runner, width: int) -> float:
     runner.forward(_ids(context), cache, last_only=True)
     times = []
     for _ in range(REPEATS):
-        times.append(_timed_ms(lambda: runner.forward(_ids(width), cache)))
+        times.append(_timed_ms(lambda: runner.forward(_ids(width), cache)[0, 0].item()))  # a device's work is done then
         cache.truncate(context)
     return median(times)
+
+
+def _device(config: Config) -> str:
+    on_cpu = f"{platform.machine()}, {config.target.num_threads} thread(s)"
+    return on_cpu if config.target.device == "cpu" else f"{config.target.device} of {on_cpu}"
 
 
 def _open_predictor(path: str, loadout: Loadout) -> PredictorRanker:

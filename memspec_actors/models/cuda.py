@@ -1,0 +1,76 @@
+"""CUDA: copies from pinned memory on a stream of their own, and steps recorded as graphs.
+
+All computing, decoding and warming alike, goes through the device's default stream, so it runs in the order in which it
+was handed over. Only loads run beside it.
+"""
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+from memspec_actors.models.device import DeviceMemory
+
+__all__ = ["CudaCopier", "CudaDevice"]
+
+TRIAL_RUNS = 3  # before a step is recorded: libraries choose their kernels and take their workspaces
+
+
+class CudaDevice:
+    """One CUDA device."""
+
+    def __init__(self, index: int) -> None:
+        self.torch_device = torch.device("cuda", index)
+        # One stream for all recordings: each would get workspaces of its own.
+        self._recording = torch.cuda.Stream(self.torch_device)  # type: ignore[no-untyped-call]
+
+    @property
+    def memory(self) -> DeviceMemory:
+        """Memory as it stands now; what torch keeps for reuse counts as free."""
+        free, total = torch.cuda.mem_get_info(self.torch_device)
+        kept = torch.cuda.memory_reserved(self.torch_device) - torch.cuda.memory_allocated(self.torch_device)
+        return DeviceMemory(free + kept, total)
+
+    def copier(self) -> "CudaCopier":
+        return CudaCopier(self.torch_device)
+
+    def repeatable(self, step: Callable[[], None]) -> Callable[[], None]:
+        """Record a step as a graph; replaying it costs one launch.
+
+        Recorded without `torch.cuda.graph`, which would wait for the whole device, the load under way included, and
+        forbid other threads what only the recording one must not do.
+        """
+        with torch.cuda.device(self.torch_device):
+            computing, graph = torch.cuda.default_stream(), torch.cuda.CUDAGraph()
+            self._recording.wait_stream(computing)
+            with torch.cuda.stream(self._recording):
+                for _ in range(TRIAL_RUNS):
+                    step()
+                graph.capture_begin(capture_error_mode="thread_local")
+                try:
+                    step()
+                finally:
+                    graph.capture_end()
+            computing.wait_stream(self._recording)
+        return graph.replay
+
+
+class CudaCopier:
+    """Copy on a stream of its own; waiting for a copy leaves the processor to others."""
+
+    def __init__(self, device: torch.device) -> None:
+        self._device = device
+        self._stream = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
+
+    def host_buffer(self, nbytes: int) -> Tensor:
+        return torch.empty(nbytes, dtype=torch.uint8, pin_memory=True)
+
+    def begin(self) -> None:
+        self._stream.wait_stream(torch.cuda.default_stream(self._device))
+
+    def copy(self, host: Tensor, place: Tensor) -> torch.cuda.Event:
+        with torch.cuda.stream(self._stream):
+            place.copy_(host, non_blocking=True)
+            done = torch.cuda.Event(blocking=True)  # type: ignore[no-untyped-call]
+            done.record()
+        return done
