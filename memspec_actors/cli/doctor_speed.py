@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from statistics import median
 
 import torch
@@ -9,8 +10,9 @@ from torch import Tensor
 
 from memspec_actors.cli.doctor_checks import Check
 from memspec_actors.cores import usable_cores
-from memspec_actors.models.int4 import Int4Map, int4_works, quantise_int4
-from memspec_actors.models.int8 import Int8Map, int8_works, quantise_int8
+from memspec_actors.models.int4 import int4_works, quantise_int4
+from memspec_actors.models.int8 import int8_works, quantise_int8
+from memspec_actors.models.linear import WeightPart, map_part
 
 __all__ = ["check_speed", "kernel_check", "threads_check"]
 
@@ -68,15 +70,19 @@ def _kernels(weights: Sequence[Tensor]) -> Iterator[tuple[str, list[Map]]]:
     yield "float32", [_plain(weight) for weight in weights]
     yield "bfloat16", [_plain(weight.bfloat16()) for weight in weights]
     if int8_works():
-        yield "int8", [Int8Map(*quantise_int8(weight)) for weight in weights]
+        yield "int8", [_coded(*quantise_int8(weight), 0) for weight in weights]
     if int4_works():
-        yield "int4", [Int4Map(*quantise_int4(weight, GROUP), GROUP) for weight in weights]
+        yield "int4", [_coded(*quantise_int4(weight, GROUP), GROUP) for weight in weights]
 
 
 def _plain(weight: Tensor) -> Map:
     """Multiply as the lean runner does: in float32 by the weight as (in, out) in memory, else as it is stored."""
     matrix = weight.t().contiguous() if weight.dtype == torch.float32 else weight.t()
     return lambda rows: torch.mm(rows.to(matrix.dtype), matrix)
+
+
+def _coded(codes: Tensor, scales: Tensor, group: int) -> Map:
+    return partial(map_part, WeightPart(codes, scales=scales, group=group))
 
 
 def _time_us(maps: Sequence[Map], num_rows: int) -> float:

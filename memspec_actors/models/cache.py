@@ -1,13 +1,11 @@
 """The key/value cache of the lean runner: preallocated, grown by doubling, truncated by a counter."""
 
-from collections.abc import Callable
-
 import torch
-from torch import Tensor
 
 from memspec_actors.errors import DeviceFull
 from memspec_actors.models.architecture import DecoderShape
 from memspec_actors.models.device import HOST
+from memspec_actors.models.lean_pass import Memory, Row
 from memspec_actors.models.rope import rope_table
 
 __all__ = ["FIRST_CAPACITY", "KvCache", "checked_truncation", "kv_nbytes", "planned_tokens"]
@@ -16,7 +14,7 @@ FIRST_CAPACITY = 2048  # tokens; memory that is not written to yet costs nothing
 
 
 class KvCache:
-    """Keys and values of one sequence, (L, 2, Hkv, capacity, head_dim), and the rotary tables that reach as far.
+    """Keys and values of one sequence, and the rotary tables that reach as far.
 
     Raises DeviceFull, when it is made and when it grows, for want of memory on a device.
     """
@@ -30,9 +28,8 @@ class KvCache:
         self._dtype = dtype
         self._device = device
         self._length = 0
-        self._kv = torch.empty(0)
-        self._allocate(min(max_tokens, FIRST_CAPACITY, shape.max_positions))
-        self.row = RowBuffers(shape, dtype)
+        self._row = new_row(shape, dtype)
+        self.memory = self._allocated(min(max_tokens, FIRST_CAPACITY, shape.max_positions))
 
     @property
     def length(self) -> int:
@@ -42,11 +39,7 @@ class KvCache:
     @property
     def capacity(self) -> int:
         """Number of tokens that fit before the next growth."""
-        return self._kv.shape[3]
-
-    @property
-    def kv(self) -> Tensor:
-        return self._kv
+        return self.memory.kv.shape[3]
 
     def truncate(self, length: int) -> int:
         """Forget all tokens from ``length`` on; return how many. Raises ValueError if that would grow the cache."""
@@ -70,18 +63,19 @@ class KvCache:
                 "positions; shorten the text"
             )
         if end > self.capacity:
-            self._allocate(min(max(end, 2 * self.capacity), self._shape.max_positions))
+            self.memory = self._allocated(min(max(end, 2 * self.capacity), self._shape.max_positions))
         return end
 
     def extend(self, end: int) -> None:
         """Count the tokens up to ``end``, whose keys and values have been written."""
         self._length = end
 
-    def _allocate(self, capacity: int) -> None:
+    def _allocated(self, capacity: int) -> Memory:
+        """Return memory for ``capacity`` tokens that holds what is cached."""
         shape = self._shape
         size = (shape.num_layers, 2, shape.num_kv_heads, capacity, shape.head_dim)
         try:
-            grown = torch.empty(*size, dtype=self._dtype, device=self._device)
+            kv = torch.empty(*size, dtype=self._dtype, device=self._device)
         except torch.OutOfMemoryError as error:
             nbytes = capacity * kv_nbytes(shape, self._dtype)
             raise DeviceFull(
@@ -89,10 +83,10 @@ class KvCache:
                 "shorten the text, or set a smaller [memory] budget"
             ) from error
         if self._length:
-            grown[:, :, :, : self._length] = self._kv[:, :, :, : self._length]
-        self._kv = grown
+            kv[:, :, :, : self._length] = self.memory.kv[:, :, :, : self._length]
         positions = min(shape.max_positions, 1 << (capacity - 1).bit_length())  # few distinct tables
-        self.cos, self.sin = rope_table(shape.rope, shape.head_dim, positions, self._dtype, self._device)
+        cos, sin = rope_table(shape.rope, shape.head_dim, positions, self._dtype, self._device)
+        return Memory(kv, cos, sin, self._row)
 
 
 def kv_nbytes(shape: DecoderShape, dtype: torch.dtype) -> int:
@@ -100,31 +94,38 @@ def kv_nbytes(shape: DecoderShape, dtype: torch.dtype) -> int:
     return shape.num_layers * 2 * shape.kv_size * dtype.itemsize
 
 
-class RowBuffers:
-    """Scratch for the one-token pass, and the views into it that would otherwise be made again in every layer."""
-
-    def __init__(self, shape: DecoderShape, dtype: torch.dtype) -> None:
-        empty: Callable[..., Tensor] = lambda *size: torch.zeros(*size, dtype=dtype)  # noqa: E731
-        heads, kv_heads, dim = shape.num_heads, shape.num_kv_heads, shape.head_dim
-        self.nothing = empty(1)
-        self.hidden = empty(1, shape.hidden_size)
-        self.hidden_vector = self.hidden[0]
-        self.normed = empty(1, shape.hidden_size)
-        self.qkv = empty(1, shape.q_size + 2 * shape.kv_size)
-        self.qkv_heads = self.qkv.view(heads + 2 * kv_heads, dim)
-        self.swapped = torch.zeros_like(self.qkv_heads)
-        self.swap_halves = torch.arange(dim).roll(dim // 2)
-        # Values pass through the rotation too, unturned: one kernel for all three is cheaper than slicing.
-        self.cos = torch.ones_like(self.qkv_heads)
-        self.sin = torch.zeros_like(self.qkv_heads)
-        self.turned_cos, self.turned_sin = self.cos[: heads + kv_heads], self.sin[: heads + kv_heads]
-        self.rotated = torch.zeros_like(self.qkv_heads)
-        self.query = self.rotated[:heads].view(kv_heads, heads // kv_heads, dim)
-        self.key_value = self.rotated[heads:].view(2, kv_heads, dim)
-        self.attended = torch.zeros_like(self.query)
-        self.attended_row = self.attended.view(1, shape.q_size)
-        self.gate_up = empty(1, 2 * shape.intermediate_size)
-        self.gate, self.up = self.gate_up.chunk(2, -1)
+def new_row(shape: DecoderShape, dtype: torch.dtype) -> Row:
+    """Return scratch for the one-token pass of a model."""
+    heads, kv_heads, dim = shape.num_heads, shape.num_kv_heads, shape.head_dim
+    hidden = torch.zeros(1, shape.hidden_size, dtype=dtype)
+    qkv = torch.zeros(1, shape.q_size + 2 * shape.kv_size, dtype=dtype)
+    by_head = qkv.view(heads + 2 * kv_heads, dim)
+    cos, sin, rotated = torch.ones_like(by_head), torch.zeros_like(by_head), torch.zeros_like(by_head)
+    query = rotated[:heads].view(kv_heads, heads // kv_heads, dim)
+    attended = torch.zeros_like(query)
+    gate_up = torch.zeros(1, 2 * shape.intermediate_size, dtype=dtype)
+    gate, up = gate_up.chunk(2, -1)
+    return Row(
+        hidden=hidden,
+        hidden_vector=hidden[0],
+        normed=torch.zeros_like(hidden),
+        qkv=qkv,
+        heads=by_head,
+        swapped=torch.zeros_like(by_head),
+        swap_halves=torch.arange(dim).roll(dim // 2),
+        cos=cos,
+        sin=sin,
+        turned_cos=cos[: heads + kv_heads],
+        turned_sin=sin[: heads + kv_heads],
+        rotated=rotated,
+        query=query,
+        key_value=rotated[heads:].view(2, kv_heads, dim),
+        attended=attended,
+        attended_row=attended.view(1, shape.q_size),
+        gate_up=gate_up,
+        gate=gate,
+        up=up,
+    )
 
 
 def planned_tokens(num_tokens: int) -> int:

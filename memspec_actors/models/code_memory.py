@@ -7,8 +7,9 @@ from torch import Tensor
 
 from memspec_actors.errors import LoadError
 from memspec_actors.models.gptq_tensors import GptqTensors
-from memspec_actors.models.int4 import Int4Map, quantise_int4
-from memspec_actors.models.int8 import Int8Map, quantise_int8
+from memspec_actors.models.int4 import quantise_int4
+from memspec_actors.models.int8 import quantise_int8
+from memspec_actors.models.linear import WeightPart
 from memspec_actors.models.segments import CodeSlot
 
 __all__ = ["CodeMemory"]
@@ -16,7 +17,7 @@ __all__ = ["CodeMemory"]
 
 @dataclass(frozen=True, slots=True)
 class CodeMemory:
-    """Views into a slot: codes and scales as the maps of `int4` and `int8` take them, and the order of the inputs."""
+    """Views into a slot: codes and scales as `int4` and `int8` take them, and the order of the inputs."""
 
     codes: Tensor
     scales: Tensor
@@ -33,12 +34,11 @@ class CodeMemory:
             return cls(codes.view(torch.int8), scales, order, 0)
         return cls(codes, scales.view(-1, slot.rows, 2), order, slot.group)
 
-    def map(self) -> Int4Map | Int8Map:
-        """Return the map that runs on this memory."""
-        if not self.group:
-            return Int8Map(self.codes, self.scales)
+    def part(self) -> WeightPart:
+        """Return the weight that lies in this memory."""
         sorted_already = self.order is None or bool((self.order.diff() > 0).all())
-        return Int4Map(self.codes, self.scales, self.group, None if sorted_already else self.order)
+        order = None if sorted_already else self.order
+        return WeightPart(self.codes, scales=self.scales, group=self.group, order=order)
 
     def quantise(self, start: int, weight: Tensor) -> None:
         """Fill the outputs from ``start`` on with codes of float weights (rows, in); ``start`` is a multiple of 64."""

@@ -11,8 +11,7 @@ from memspec_actors.models.cache import checked_truncation
 from memspec_actors.models.checkpoint import Checkpoint
 from memspec_actors.models.generic_build import build_model, stand_ins
 from memspec_actors.models.generic_codes import put_codes
-from memspec_actors.models.int4 import Int4Map
-from memspec_actors.models.int8 import Int8Map
+from memspec_actors.models.linear import WeightPart
 from memspec_actors.models.runner import Cache
 
 __all__ = ["GenericCache", "TransformersRunner"]
@@ -70,16 +69,16 @@ class TransformersRunner:
         checkpoint: Checkpoint,
         dtype: torch.dtype,
         tensors: Mapping[str, Tensor],
-        maps: Mapping[str, Int4Map | Int8Map],
+        coded: Mapping[str, WeightPart],
         code_nbytes: int,
     ) -> "TransformersRunner":
-        """Build the model around ``tensors`` and ``maps`` of ``code_nbytes`` bytes, both by name, used in place.
+        """Build the model around ``tensors`` and ``coded`` weights (``code_nbytes``), both by name, used in place.
 
         Raises CheckpointError as `build_model` does.
         """
-        held = {**{name: tensor for name, tensor in stand_ins(checkpoint, dtype).items() if name in maps}, **tensors}
+        held = {**{name: tensor for name, tensor in stand_ins(checkpoint, dtype).items() if name in coded}, **tensors}
         model = build_model(checkpoint, dtype, held)
-        put_codes(model, held, maps)
+        put_codes(model, held, coded)
         return cls(model, checkpoint, dtype, code_nbytes)
 
     def new_cache(self, max_tokens: int) -> GenericCache:

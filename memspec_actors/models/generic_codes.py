@@ -8,8 +8,7 @@ from torch import Tensor, nn
 
 from memspec_actors.models.checkpoint import Checkpoint
 from memspec_actors.models.generic_build import build_model, stand_ins
-from memspec_actors.models.int4 import Int4Map
-from memspec_actors.models.int8 import Int8Map
+from memspec_actors.models.linear import WeightPart, map_part
 
 __all__ = ["CodedLinear", "Quantisable", "find_quantisable", "put_codes"]
 
@@ -24,13 +23,13 @@ class Quantisable(NamedTuple):
 class CodedLinear(nn.Module):
     """Stand in for a linear layer; maps (..., in) to (..., out) in the dtype of what comes in."""
 
-    def __init__(self, map_: Int4Map | Int8Map, bias: Tensor | None) -> None:
+    def __init__(self, part: WeightPart, bias: Tensor | None) -> None:
         super().__init__()
-        self._map = map_
+        self._part = part
         self._bias = bias
 
     def forward(self, inputs: Tensor) -> Tensor:
-        mapped = self._map(inputs.reshape(-1, inputs.shape[-1])).to(inputs.dtype)
+        mapped = map_part(self._part, inputs.reshape(-1, inputs.shape[-1])).to(inputs.dtype)
         return (mapped if self._bias is None else mapped + self._bias).view(*inputs.shape[:-1], -1)
 
 
@@ -45,12 +44,12 @@ def find_quantisable(checkpoint: Checkpoint, dtype: torch.dtype) -> Quantisable:
     )
 
 
-def put_codes(model: Any, tensors: Mapping[str, Tensor], maps: Mapping[str, Int4Map | Int8Map]) -> None:
-    """Replace the linear layers whose weights, of the ``tensors`` that the model was built around, have a map."""
-    for name, path in list(_linear_layers(model, {name: tensors[name] for name in maps})):
+def put_codes(model: Any, tensors: Mapping[str, Tensor], parts: Mapping[str, WeightPart]) -> None:
+    """Replace linear layers whose weights, of the ``tensors`` the model was built around, are in codes (``parts``)."""
+    for name, path in list(_linear_layers(model, {name: tensors[name] for name in parts})):
         parent, _, own = path.rpartition(".")
         bias = model.get_submodule(path).bias
-        setattr(model.get_submodule(parent), own, CodedLinear(maps[name], None if bias is None else bias.detach()))
+        setattr(model.get_submodule(parent), own, CodedLinear(parts[name], None if bias is None else bias.detach()))
 
 
 def _linear_layers(model: Any, tensors: Mapping[str, Tensor]) -> Iterator[tuple[str, str]]:

@@ -5,13 +5,12 @@ Its operators are not public. So their result is compared with a plain product b
 order of codes is only written directly where it is known and proves to be what the operator writes.
 """
 
-from dataclasses import dataclass
 from functools import lru_cache
 
 import torch
 from torch import Tensor
 
-__all__ = ["Int4Map", "int4_works", "kernel_scales", "pack_codes", "pack_words", "quantise_int4"]
+__all__ = ["int4_product", "int4_works", "kernel_scales", "pack_codes", "pack_words", "quantise_int4"]
 
 KERNEL_ZERO = 8
 LARGEST_CODE = 15
@@ -19,25 +18,25 @@ WORD_BITS, CODE_BITS = 32, 4
 TOLERANCE = 1e-2  # of the largest result; bfloat16 alone takes 3e-3
 
 
-@dataclass(frozen=True, slots=True)
-class Int4Map:
-    """Map rows x to x @ weight.T; ``codes`` (out, in / 2) uint8 in the kernel's order, ``scales`` (in / group, out, 2).
+if hasattr(torch.ops.aten, "_weight_int4pack_mm_for_cpu"):
 
-    ``order`` (in,) int32 is the order in which the inputs are taken, or None.
-    """
+    def int4_product(rows: Tensor, codes: Tensor, scales: Tensor, group: int, order: Tensor | None) -> Tensor:
+        """Map rows (T, in) x to x @ weight.T, (T, out) bfloat16.
 
-    codes: Tensor
-    scales: Tensor
-    group: int
-    order: Tensor | None = None
-
-    def __call__(self, rows: Tensor) -> Tensor:
-        """Map (T, in) to (T, out) bfloat16."""
-        taken = rows if self.order is None else rows.index_select(-1, self.order)
-        mapped: Tensor = torch.ops.aten._weight_int4pack_mm_for_cpu(
-            taken.to(torch.bfloat16).contiguous(), self.codes, self.group, self.scales
+        ``codes`` is (out, in / 2) uint8 in the kernel's order, ``scales`` (in / group, out, 2), ``order`` (in,) int32
+        the order in which the inputs are taken, or None. TorchScript as well as Python.
+        """
+        taken = rows if order is None else rows.index_select(-1, order)
+        product: Tensor = torch.ops.aten._weight_int4pack_mm_for_cpu(
+            taken.to(torch.bfloat16).contiguous(), codes, group, scales
         )
-        return mapped
+        return product
+
+else:
+
+    def int4_product(rows: Tensor, codes: Tensor, scales: Tensor, group: int, order: Tensor | None) -> Tensor:
+        """Refuse to: this build of torch has no such kernel."""
+        raise RuntimeError("this build of torch has no int4 kernel")
 
 
 def pack_codes(codes: Tensor) -> Tensor:
@@ -103,7 +102,7 @@ def _agrees(group: int, num_rows: int) -> bool:
     scales = torch.rand(inputs // group, out, generator=random) + 0.5
     zeros = torch.randint(0, LARGEST_CODE + 1, scales.shape, generator=random)
     rows = torch.randn(num_rows, inputs, generator=random)
-    got = Int4Map(pack_codes(codes), kernel_scales(scales, zeros), group)(rows).float()
+    got = int4_product(rows, pack_codes(codes), kernel_scales(scales, zeros), group, None).float()
     spread_scales, spread_zeros = (each.t().repeat_interleave(group, 1) for each in (scales, zeros))
     expected = rows @ (spread_scales * (codes.float() - spread_zeros)).t()
     return bool((got - expected).abs().max() <= TOLERANCE * expected.abs().max())

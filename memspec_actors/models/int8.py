@@ -1,29 +1,23 @@
 """Eight-bit weights, one scale for each output, on torch's CPU kernel; rows are bfloat16, as it is slow with others."""
 
-from dataclasses import dataclass
 from functools import lru_cache
 
 import torch
 from torch import Tensor
 
-__all__ = ["Int8Map", "int8_works", "quantise_int8"]
+__all__ = ["int8_product", "int8_works", "quantise_int8"]
 
 LARGEST_CODE = 127
 TOLERANCE = 1e-2  # of the largest result; bfloat16 alone takes 3e-3
 
 
-@dataclass(frozen=True, slots=True)
-class Int8Map:
-    """Map rows x to x @ weight.T; ``codes`` (out, in) int8 and ``scales`` (out,) bfloat16."""
+def int8_product(rows: Tensor, codes: Tensor, scales: Tensor) -> Tensor:
+    """Map rows (T, in) x to x @ weight.T, (T, out) bfloat16; ``codes`` (out, in) int8, ``scales`` (out,) bfloat16.
 
-    codes: Tensor
-    scales: Tensor
-
-    def __call__(self, rows: Tensor) -> Tensor:
-        """Map (T, in) to (T, out) bfloat16."""
-        narrow = rows.to(torch.bfloat16).contiguous()
-        mapped: Tensor = torch.ops.aten._weight_int8pack_mm(narrow, self.codes, self.scales)
-        return mapped
+    TorchScript as well as Python.
+    """
+    product: Tensor = torch.ops.aten._weight_int8pack_mm(rows.to(torch.bfloat16).contiguous(), codes, scales)
+    return product
 
 
 def quantise_int8(weight: Tensor) -> tuple[Tensor, Tensor]:
@@ -49,5 +43,5 @@ def _agrees(num_rows: int) -> bool:
     rows = torch.randn(num_rows, 80, generator=random)
     codes, scales = quantise_int8(weight)
     expected = rows @ (codes.float() * scales.float()[:, None]).t()
-    got = Int8Map(codes, scales)(rows).float()
+    got = int8_product(rows, codes, scales).float()
     return bool((got - expected).abs().max() <= TOLERANCE * expected.abs().max())

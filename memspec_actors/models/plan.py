@@ -1,6 +1,6 @@
 """How a checkpoint is brought into memory: one pass over the file, then views; binding copies nothing."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
@@ -11,14 +11,13 @@ from memspec_actors.models.checkpoint import Checkpoint
 from memspec_actors.models.code_memory import CodeMemory
 from memspec_actors.models.coding import coding_of
 from memspec_actors.models.dtypes import FLOAT_DTYPES, RUN_DTYPE_NAMES, DtypeName, RunDtypeName
-from memspec_actors.models.head_norm import HeadNorm
 from memspec_actors.models.heap import give_back_freed
-from memspec_actors.models.int4 import Int4Map, int4_works
-from memspec_actors.models.int8 import Int8Map
+from memspec_actors.models.int4 import int4_works
 from memspec_actors.models.layout import ALIGNMENT, Layout
-from memspec_actors.models.lean import LayerWeights, LeanRunner, ModelWeights
-from memspec_actors.models.projection import MIN_PACKED_ITEMS, LinearMap, Projection, pack, packing_pays
-from memspec_actors.models.quantised import QuantisedProjection
+from memspec_actors.models.lean import LeanRunner
+from memspec_actors.models.lean_pass import LayerWeights, ModelWeights
+from memspec_actors.models.linear import LinearMap, WeightPart
+from memspec_actors.models.packing import MIN_PACKED_ITEMS, pack, packing_pays
 from memspec_actors.models.runner import Runner
 from memspec_actors.models.segments import CodeSlot, Segment, Slot
 from memspec_actors.models.typed_memory import RUN_DTYPES, TORCH_DTYPES, matrix
@@ -124,7 +123,7 @@ class LoadPlan:
                 self.checkpoint,
                 RUN_DTYPES[self.dtype],
                 self._stored_tensors(view),
-                {name: CodeMemory.of(view, slot).map() for name, slot in coded.items()},
+                {name: CodeMemory.of(view, slot).part() for name, slot in coded.items()},
                 sum(slot.nbytes for slot in coded.values()),
             )
         weights = self._weights(view, shape)
@@ -147,36 +146,23 @@ class LoadPlan:
             bias = f"{names[0]}.bias"
             added = self._tensor(view, bias, RUN_DTYPES[self.dtype]) if bias in self.slots else None
             parts = [self._part(view, f"{name}.weight") for name in names if f"{name}.weight" in self.slots]
-            if len(parts) == 1 and isinstance(parts[0], Projection):
-                return replace(parts[0], bias=added)
-            return QuantisedProjection(tuple(parts), added)
-
-        def qkv(names: LayerNames) -> LinearMap | HeadNorm:
-            projection = linear(names["q_proj"], names["k_proj"], names["v_proj"])
-            if not shape.qk_norm:
-                return projection
-            return HeadNorm(
-                qkv=projection,
-                q_weight=get(names["q_norm"]),
-                k_weight=get(names["k_norm"]),
-                q_size=shape.q_size,
-                kv_size=shape.kv_size,
-                eps=shape.rms_eps,
-            )
+            return LinearMap(parts, added)
 
         # The largest first: it is rearranged by way of a copy, for which there is room as long as the others wait.
         head = linear("model.embed_tokens" if shape.tied else "lm_head")
-        layers = tuple(
+        layers = [
             LayerWeights(
                 input_norm=get(names["input_layernorm"]),
-                qkv=qkv(names),
+                qkv=linear(names["q_proj"], names["k_proj"], names["v_proj"]),
+                q_norm=get(names["q_norm"]) if shape.qk_norm else None,
+                k_norm=get(names["k_norm"]) if shape.qk_norm else None,
                 out=linear(names["o_proj"]),
                 post_norm=get(names["post_attention_layernorm"]),
                 gate_up=linear(names["gate_proj"], names["up_proj"]),
                 down=linear(names["down_proj"]),
             )
             for names in map(LayerNames, range(shape.num_layers))
-        )
+        ]
         return ModelWeights(
             embedding=get("model.embed_tokens").t(),
             layers=layers,
@@ -184,14 +170,14 @@ class LoadPlan:
             head=head,
         )
 
-    def _part(self, view: Tensor, name: str) -> Projection | Int4Map | Int8Map:
+    def _part(self, view: Tensor, name: str) -> WeightPart:
         slot = self.slots[name]
         if isinstance(slot, CodeSlot):
-            return CodeMemory.of(view, slot).map()
-        projection = Projection(self._tensor(view, name, RUN_DTYPES[self.dtype]))
+            return CodeMemory.of(view, slot).part()
+        part = WeightPart(self._tensor(view, name, RUN_DTYPES[self.dtype]))
         if not self._packs or not packing_pays():
-            return projection
-        packed = pack(projection)
+            return part
+        packed = pack(part)
         give_back_freed()  # oneDNN passes through copies; kept, they would add up to another half of the model
         return packed
 

@@ -1,7 +1,7 @@
 """What every model runner offers, and how a target is opened."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 import torch
 from torch import Tensor
@@ -13,7 +13,7 @@ from memspec_actors.models.dtypes import DtypeName
 if TYPE_CHECKING:
     from memspec_actors.models.plan import LoadPlan
 
-__all__ = ["Cache", "Runner", "load_runner", "open_runner"]
+__all__ = ["Cache", "GreedyDrafter", "Runner", "load_runner", "open_runner"]
 
 
 class Cache(Protocol):
@@ -64,6 +64,18 @@ class Runner(Protocol):
         """Append T tokens to a cache of this runner's and return logits (T, V), or (1, V) of the last one only.
 
         Raises ValueError for no tokens, or more than ``max_positions`` in all.
+        """
+        ...
+
+
+@runtime_checkable
+class GreedyDrafter(Protocol):
+    """A runner that drafts several tokens in one call."""
+
+    def draft(self, ids: Sequence[int], cache: Cache, num: int, num_ids: int) -> list[int]:
+        """Append T tokens to ``cache`` and go on greedily for ``num`` >= 1 tokens; all but the last are appended.
+
+        Only the first ``num_ids`` ids are drafted. Raises as `Runner.forward` does.
         """
         ...
 

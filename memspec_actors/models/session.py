@@ -15,7 +15,7 @@ from torch import Tensor
 
 from memspec_actors.errors import InvalidLogits
 from memspec_actors.models.draft_cache import DraftCache
-from memspec_actors.models.runner import Cache, Runner
+from memspec_actors.models.runner import Cache, GreedyDrafter, Runner
 from memspec_actors.protocols.feedback import Shadow
 from memspec_actors.protocols.messages import ResidentDraft, ThresholdsPublished
 from memspec_actors.protocols.requests import GenerationRequest
@@ -26,7 +26,7 @@ from memspec_actors.speculation.commit import Commit, CommitState, max_draft_tok
 from memspec_actors.speculation.logprobs import token_logprobs
 from memspec_actors.speculation.lossy import Bayes
 from memspec_actors.speculation.sampling import PositionNoise
-from memspec_actors.speculation.stop import StopRule
+from memspec_actors.speculation.stop import FixedLength, StopRule
 
 __all__ = ["BoundDraft", "DecodeSession", "StepOutcome"]
 
@@ -231,8 +231,10 @@ class DecodeSession:
 
     def _draft(self, bound: BoundDraft, cache: Cache, length: int) -> tuple[Proposal, tuple[float, ...]]:
         """Draft up to ``length`` tokens; return them with the stop rule's signal of each."""
-        rule = self.stop_rule
-        feed = self.tokens[cache.length :]
+        rule, feed = self.stop_rule, self.tokens[cache.length :]
+        if self._drafts_blindly and isinstance(bound.runner, GreedyDrafter):
+            ids = bound.runner.draft(feed, cache, length, bound.num_common)
+            return Proposal(tuple(ids)), (0.0,) * length
         draws: list[Draw] = []
         signals: list[float] = []
         while len(draws) < length:
@@ -259,6 +261,16 @@ class DecodeSession:
         if not self.accept.needs_draft_probs:
             return Proposal(tuple(draw.id for draw in draws)), tuple(signals)
         return Proposal.of(draws, bound.num_common), tuple(signals)
+
+    @property
+    def _drafts_blindly(self) -> bool:
+        """Tell whether all of a draft's tokens are its likeliest, and none is looked at before the last."""
+        return (
+            self.request.sampling.greedy
+            and isinstance(self.stop_rule, FixedLength)
+            and self._adjustment is None
+            and not self.accept.needs_draft_probs
+        )
 
     def _adjusted(self, logits: Tensor, drafted: Sequence[int]) -> Tensor:
         """Return what is drawn from: logits (T, V) after the committed text and ``drafted``, adjusted if asked for."""

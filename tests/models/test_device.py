@@ -50,7 +50,7 @@ def test_what_does_not_fit_is_refused_to_the_byte(make_checkpoint: Callable[...,
     draft = LoadPlan.of(checkpoint, "bfloat16", on_device=True)
     cache = open_runner(checkpoint, dtype="bfloat16").new_cache(600)  # as many tokens as the model takes
     assert isinstance(cache, KvCache)
-    needed = target.nbytes + 1000 + 3 * cache.kv.nbytes  # the target and two of the three drafts
+    needed = target.nbytes + 1000 + 3 * cache.memory.kv.nbytes  # the target and two of the three drafts
     drafts = [draft, draft, draft]
     check_room(FakeDevice(DeviceMemory(needed, 10 * needed)), target, drafts, 1000, 2)
     with pytest.raises(ConfigError, match="are needed"):

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from memspec_actors.models import int4
-from memspec_actors.models.int4 import Int4Map, kernel_scales, pack_codes, pack_words, quantise_int4
+from memspec_actors.models.int4 import int4_product, kernel_scales, pack_codes, pack_words, quantise_int4
 
 TOLERANCE = 0.01  # of the largest result
 
@@ -41,8 +41,8 @@ def test_the_map_is_the_plain_product(num_outputs: int, group: int, num_rows: in
         for n in range(num_outputs)
     ]
     rows = torch.randn(num_rows, 128, generator=torch.Generator().manual_seed(1))
-    map_ = Int4Map(pack_codes(codes), kernel_scales(torch.tensor(scales), torch.tensor(zeros)), group)
-    assert_near(map_(rows), plain_product(rows, weight))
+    packed, pairs = pack_codes(codes), kernel_scales(torch.tensor(scales), torch.tensor(zeros))
+    assert_near(int4_product(rows, packed, pairs, group, None), plain_product(rows, weight))
 
 
 def words_of(codes: Tensor) -> Tensor:
@@ -78,7 +78,7 @@ def test_rounding_is_to_the_nearest_of_sixteen_levels() -> None:
     weight[3] = 0.25  # a constant group has no spread to divide by
     weight[4, :32] = 0.0
     codes, scales = quantise_int4(weight, 32)
-    got = Int4Map(codes, scales, 32)(torch.eye(64)).float().t()
+    got = int4_product(torch.eye(64), codes, scales, 32, None).float().t()
     for n in range(16):
         for start in (0, 32):
             group = weight[n, start : start + 32].tolist()
@@ -91,16 +91,14 @@ def test_rounding_is_to_the_nearest_of_sixteen_levels() -> None:
 def test_a_kernel_that_computes_something_else_is_not_trusted(monkeypatch: pytest.MonkeyPatch) -> None:
     """Else a torch whose private kernel changed would silently run other models."""
     assert int4.int4_works()
-    right = Int4Map.__call__
-    for wrong in (lambda map_, rows: right(map_, rows) * 1.05, lambda map_, rows: right(map_, rows.flip(-1))):
+    for wrong in (
+        lambda rows, *weight: int4_product(rows, *weight) * 1.05,
+        lambda rows, *weight: int4_product(rows.flip(-1), *weight),
+        lambda rows, *weight: torch.ops.aten.no_such_kernel(rows),
+    ):
         int4.int4_works.cache_clear()
         with monkeypatch.context() as patch:
-            patch.setattr(Int4Map, "__call__", wrong)
+            patch.setattr(int4, "int4_product", wrong)
             assert not int4.int4_works()
-    int4.int4_works.cache_clear()
-    with monkeypatch.context() as patch:
-        patch.delattr(torch.ops.aten, "_weight_int4pack_mm_for_cpu")
-        patch.setattr(Int4Map, "__call__", lambda map_, rows: torch.ops.aten.no_such_kernel(rows))
-        assert not int4.int4_works()
     int4.int4_works.cache_clear()
     assert int4.int4_works()

@@ -15,12 +15,15 @@ from torch import Tensor
 from transformers import AutoModelForCausalLM, LlamaConfig
 
 from memspec_actors.models import cache as cache_module
+from memspec_actors.models import lean
 from memspec_actors.models.checkpoint import Checkpoint
 from memspec_actors.models.lean import LeanRunner
+from memspec_actors.models.lean_pass import LeanPass, ModelWeights
+from memspec_actors.models.linear import LinearMap, WeightPart, map_part
 from memspec_actors.models.loading import load_into
+from memspec_actors.models.packing import pack
 from memspec_actors.models.plan import LoadPlan
-from memspec_actors.models.projection import Projection, pack
-from memspec_actors.models.runner import Runner, open_runner
+from memspec_actors.models.runner import GreedyDrafter, Runner, open_runner
 from tests.models.conftest import CONFIGS, save_random
 
 TOLERANCE = 1e-4
@@ -304,12 +307,12 @@ def test_packed_weights_compute_the_same(wide: Path, pays: bool, monkeypatch: py
 def test_a_packed_row_does_not_depend_on_the_rows_beside_it() -> None:
     """Else the same position could be judged differently in verification blocks of different widths."""
     torch.manual_seed(0)
-    projection = pack(Projection(torch.randn(512, 640), torch.randn(640)))
-    assert projection.packed is not None
+    part = pack(WeightPart(torch.randn(512, 640)))
+    assert part.packed is not None
     rows = torch.randn(9, 512)
-    block = projection(rows)
+    block = map_part(part, rows)
     for width in range(1, 9):
-        assert torch.equal(projection(rows[:width]), block[:width])
+        assert torch.equal(map_part(part, rows[:width]), block[:width])
 
 
 @pytest.mark.parametrize("kind", ["llama-bias", "qwen3"])
@@ -325,3 +328,62 @@ def test_weights_are_the_memory_they_were_loaded_into(make_checkpoint: Callable[
     after = runner.forward([4, 5], runner.new_cache(2))
     assert before.abs().max() > 0
     assert after.abs().max() == 0
+
+
+def test_the_pass_runs_outside_python() -> None:
+    """Else every small operation would wait for Python's lock, and nothing but the speed would tell."""
+    assert isinstance(lean._code(), torch.jit.ScriptModule)
+
+
+@pytest.mark.parametrize("kind", ["llama", "llama-bias", "qwen3", "mistral"])
+@pytest.mark.parametrize("compiled", [True, False])
+def test_without_torchscript_it_computes_the_same(
+    make_checkpoint: Callable[..., Path], kind: str, compiled: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else a torch that cannot compile the pass would run another one."""
+    if not compiled:
+        nothing = torch.empty(0)
+        plain = LeanPass(ModelWeights(nothing, [], nothing, LinearMap([])), 1, 1, 1.0)
+        monkeypatch.setattr(lean, "_code", lambda: plain)
+    directory, ids = make_checkpoint(kind), random_ids(60)
+    for sizes in ([60], [1] * 60):
+        got = in_pieces(bound(directory), ids, sizes)
+        torch.testing.assert_close(got, reference(directory, ids), atol=TOLERANCE, rtol=0)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+@pytest.mark.parametrize("kind", ["llama", "mistral"])
+@pytest.mark.parametrize("num_fed", [1, 2, 5])
+def test_drafting_is_the_likeliest_token_again_and_again(
+    make_checkpoint: Callable[..., Path], kind: str, dtype: str, num_fed: int
+) -> None:
+    """Else a draft would propose what its own model does not say; checked where a window has begun to slide."""
+    runner, ids = bound(make_checkpoint(kind), dtype), random_ids(40).tolist()
+    assert isinstance(runner, GreedyDrafter)
+    cache, plain = runner.new_cache(64), runner.new_cache(64)
+    for each in (cache, plain):
+        runner.forward(ids, each)
+    feed = random_ids(num_fed, seed=3).tolist()
+    drafted = runner.draft(feed, cache, 6, 90)
+    expected: list[int] = []
+    for token in feed[:-1]:
+        runner.forward([token], plain)
+    while len(expected) < 6:
+        logits = runner.forward([expected[-1] if expected else feed[-1]], plain)
+        expected.append(int(logits[-1, :90].argmax()))
+    assert drafted == expected
+    assert cache.length == plain.length == 40 + num_fed + 5
+    torch.testing.assert_close(runner.forward([7], cache), runner.forward([7], plain), atol=0, rtol=0)
+
+
+def test_refused_drafting_leaves_the_cache_as_it_was(make_checkpoint: Callable[..., Path]) -> None:
+    """Else one bad request would spoil the sequence it belongs to."""
+    runner = bound(make_checkpoint("llama"))
+    assert isinstance(runner, GreedyDrafter)
+    cache = runner.new_cache(600)
+    runner.forward(random_ids(600 - 3), cache)
+    for ids, num, error in (([5], 5, ValueError), ([], 1, ValueError), ([97], 1, IndexError), ([5, -1], 1, IndexError)):
+        with pytest.raises(error):
+            runner.draft(ids, cache, num, 97)
+        assert cache.length == 597
+    assert len(runner.draft([5], cache, 3, 97)) == 3
