@@ -78,7 +78,7 @@ class AccessControl:
 
     def _is_own(self, origin: str, host: str | None) -> bool:
         """A page of ours has our own address as its origin, whatever the name, or one of our names."""
-        return urlsplit(origin).netloc == host or (not self._any_host and _name(origin) in self._hosts)
+        return origin.partition("://")[2] == host or (not self._any_host and _name(origin) in self._hosts)
 
     def _has_key(self, headers: Headers) -> bool:
         assert self._key is not None

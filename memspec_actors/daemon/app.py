@@ -11,6 +11,7 @@ from memspec_actors.daemon import completions, dashboard, drafts, monitoring, op
 from memspec_actors.daemon.access import AccessControl
 from memspec_actors.daemon.refusals import respond_to_refusal, respond_to_unexpected
 from memspec_actors.daemon.service import Service
+from memspec_actors.daemon.unread_bodies import UnreadBodies
 
 __all__ = ["create_app"]
 
@@ -32,7 +33,7 @@ def create_app(service: Service) -> Starlette:
             Route("/drafts", drafts.drafts),
             Route("/drafts/{name}/{wish}", drafts.steer, methods=["POST"]),
         ],
-        middleware=[Middleware(AccessControl, service.config)],
+        middleware=[Middleware(UnreadBodies), Middleware(AccessControl, service.config)],
         exception_handlers={
             HTTPException: respond_to_refusal,
             ClientDisconnect: _respond_to_nobody,

@@ -35,11 +35,14 @@ async def read_json(request: Request, kind: type[T], max_bytes: int) -> T:
 
 
 async def _read(request: Request, max_bytes: int) -> bytes:
+    too_large = Refusal(413, f"the body is larger than {max_bytes} bytes; send less", code="body_too_large")
+    if int(request.headers.get("content-length", 0)) > max_bytes:
+        raise too_large  # before a client that asks whether to go on is told so
     body = bytearray()
     async for piece in request.stream():
         body += piece
         if len(body) > max_bytes:
-            raise Refusal(413, f"the body is larger than {max_bytes} bytes; send less", code="body_too_large")
+            raise too_large
     return bytes(body)
 
 

@@ -13,6 +13,8 @@ from memspec_actors.telemetry.event_log import Clock, system_clock
 __all__ = ["EventFeed"]
 
 KEPT_EVENTS = 4096
+MAX_BATCH = 128  # events: tens of kilobytes
+COLLECT_S = 0.05  # an eye does not see so short a time, and an iteration of decoding takes a fraction of it
 
 
 class EventFeed:
@@ -21,12 +23,14 @@ class EventFeed:
     The numbers are those of a complete event log of the same engine: nothing is left out.
     """
 
-    def __init__(self, *, clock: Clock = system_clock, kept: int = KEPT_EVENTS) -> None:
+    def __init__(self, *, clock: Clock = system_clock, kept: int = KEPT_EVENTS, collect_s: float = COLLECT_S) -> None:
+        self.num_followers = 0
         self._clock = clock
         self._kept: deque[bytes] = deque(maxlen=kept)
         self._newest = 0
         self._changed = asyncio.Event()
         self._closed = False
+        self._collect_s = collect_s
         self._encode = msgspec.json.Encoder().encode
 
     @property
@@ -46,29 +50,41 @@ class EventFeed:
         self._closed = True
         self._wake()
 
-    async def follow(self, after: int, idle_s: float) -> AsyncGenerator[tuple[int, bytes] | None, None]:
+    async def follow(self, after: int, idle_s: float) -> AsyncGenerator[tuple[tuple[int, bytes], ...], None]:
         """Yield (number, JSON) of every event after number ``after`` that is still kept, then the new ones.
 
-        When none has come for ``idle_s`` seconds, yield None.
+        They come in batches, and new ones after a moment, so that looking on costs decoding little; when none has come
+        for ``idle_s`` seconds, an empty batch does.
 
         A number that was never given out, as from an earlier run of the daemon, stands for the beginning. Whoever reads
         more slowly than events come misses those that are kept no longer; the numbers tell.
         """
         last = after if after <= self._newest else 0
-        while True:
-            changed = self._changed
-            oldest = self._newest - len(self._kept) + 1
-            start = max(last + 1, oldest)
-            for last, line in enumerate(list(islice(self._kept, start - oldest, None)), start):
-                yield last, line
-                await asyncio.sleep(0)  # else a reader that has gone is noticed only after all that was kept
-            if self._closed:
-                return
-            try:
-                async with asyncio.timeout(idle_s):
-                    await changed.wait()
-            except TimeoutError:
-                yield None
+        self.num_followers += 1
+        try:
+            while True:
+                changed = self._changed
+                while batch := self._batch(last):
+                    last, _ = batch[-1]
+                    yield batch
+                    await asyncio.sleep(0)  # else a reader that has gone is noticed only after all that was kept
+                if self._closed:
+                    return
+                try:
+                    async with asyncio.timeout(idle_s):
+                        await changed.wait()
+                except TimeoutError:
+                    yield ()
+                else:
+                    await asyncio.sleep(self._collect_s)
+        finally:
+            self.num_followers -= 1
+
+    def _batch(self, last: int) -> tuple[tuple[int, bytes], ...]:
+        """Return the events after number ``last`` that are kept, as many as are sent at once."""
+        oldest = self._newest - len(self._kept) + 1
+        start = max(last + 1, oldest)
+        return tuple(enumerate(islice(self._kept, start - oldest, start - oldest + MAX_BATCH), start))
 
     def _wake(self) -> None:
         self._changed.set()

@@ -14,6 +14,7 @@ __all__ = ["events", "metrics"]
 
 KEEP_ALIVE_S = 15.0
 KEEP_ALIVE = b": still here\n\n"
+MAX_FOLLOWERS = 64  # each gets every event
 
 
 async def metrics(request: Request) -> Response:
@@ -25,6 +26,10 @@ async def metrics(request: Request) -> Response:
 async def events(request: Request) -> Response:
     """Stream the event log as it is written; with Last-Event-ID from there on, as far as it is kept."""
     feed = Service.of(request).feed
+    if request.method == "HEAD":
+        return Response(media_type=EventStream.media_type)  # the stream itself would never end
+    if feed.num_followers >= MAX_FOLLOWERS:
+        raise Refusal(503, f"{MAX_FOLLOWERS} others follow the events already; try again later", code="too_many")
     given = request.headers.get("last-event-id", "")
     if given and not (given.isascii() and given.isdigit() and len(given) < 19):
         raise Refusal(400, f"Last-Event-ID is {given!r}; it must be the id of an event", param="Last-Event-ID")
@@ -32,7 +37,7 @@ async def events(request: Request) -> Response:
     return EventStream(_stream(following), source=following)
 
 
-async def _stream(following: AsyncGenerator[tuple[int, bytes] | None, None]) -> AsyncGenerator[bytes, None]:
+async def _stream(following: AsyncGenerator[tuple[tuple[int, bytes], ...], None]) -> AsyncGenerator[bytes, None]:
     yield KEEP_ALIVE  # so that the client knows at once that it is connected
-    async for numbered in following:
-        yield KEEP_ALIVE if numbered is None else server_sent(numbered[1], numbered[0])
+    async for batch in following:
+        yield b"".join(server_sent(data, number) for number, data in batch) or KEEP_ALIVE

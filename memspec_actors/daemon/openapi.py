@@ -53,7 +53,7 @@ OPERATIONS = (
     Operation(
         "post", "/drafts/{name}/{wish}", "Load, unload, pin or unpin a draft.", DraftStatus, refusals=(404, 409, 503)
     ),
-    Operation("get", "/events", "Follow the event log.", "text/event-stream", refusals=(400,)),
+    Operation("get", "/events", "Follow the event log.", "text/event-stream", refusals=(400, 503)),
     Operation("get", "/metrics", "Give metrics in Prometheus' format.", "text/plain"),
 )
 

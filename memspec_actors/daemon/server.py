@@ -12,6 +12,7 @@ import anyio
 import uvicorn
 
 from memspec_actors.daemon.app import create_app
+from memspec_actors.daemon.connection import Connection
 from memspec_actors.daemon.listening import address_of, listen
 from memspec_actors.daemon.service import Service
 from memspec_actors.engine import MemSpec
@@ -20,6 +21,7 @@ __all__ = ["serve"]
 
 END_S = 1.0  # after the drain's deadline, what is still open has so long to be told and to close
 CERTAIN_END_S = 0.5  # after that the process ends, whatever hangs: a model that is being loaded, a caller that is not
+KEEP_ALIVE_S = 75  # longer than clients keep an idle connection: one that we close may be just about to be used
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
@@ -61,12 +63,15 @@ class _Server(uvicorn.Server):
         super().__init__(
             uvicorn.Config(
                 create_app(service),
-                http="h11",
+                http=Connection,
                 ws="none",
                 lifespan="off",
                 log_config=None,
+                log_level="error",  # nothing that a client does makes the daemon write
                 access_log=False,
                 server_header=False,
+                proxy_headers=False,
+                timeout_keep_alive=KEEP_ALIVE_S,
                 timeout_graceful_shutdown=ceil(drain_s + END_S),
             )
         )

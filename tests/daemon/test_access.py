@@ -53,6 +53,7 @@ async def test_a_foreign_name_that_points_here_is_refused(host: str) -> None:
         ("http://localhost:3000", 200),
         ("https://evil.example", 403),
         ("null", 403),
+        ("http://[", 403),
         ("http://127.0.0.1.evil.example", 403),
     ],
 )

@@ -1,5 +1,6 @@
 """The daemon before its models are loaded, and when something goes wrong inside."""
 
+import asyncio
 import json
 import threading
 from collections.abc import AsyncIterator
@@ -10,6 +11,7 @@ import httpx2
 import pytest
 
 from memspec_actors.config import Config, ServeConfig
+from memspec_actors.daemon import monitoring, unread_bodies
 from memspec_actors.daemon.app import create_app
 from memspec_actors.daemon.service import Service
 from memspec_actors.errors import InvalidLogits
@@ -131,14 +133,32 @@ async def test_a_long_prompt_is_encoded_beside_the_event_loop(service: Service, 
     assert long is not threading.current_thread()
 
 
-async def test_a_body_over_the_limit_is_not_read_to_its_end(client: httpx2.AsyncClient) -> None:
+async def test_a_body_without_end_is_refused(client: httpx2.AsyncClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It would be read, and kept in memory, for as long as it comes."""
+    monkeypatch.setattr(unread_bodies, "DRAIN_TIMEOUT_S", 0.01)
+
     async def body() -> AsyncIterator[bytes]:
-        for _ in range(3):
+        while True:
             yield b" " * 500
-        raise AssertionError("it was read on")
+            await asyncio.sleep(0)
 
     reply = await client.post("/v1/completions", content=body())
     assert (reply.status_code, reply.json()["error"]["code"]) == (413, "body_too_large")
+    assert reply.headers["connection"] == "close"
+
+
+async def test_as_many_follow_the_events_as_it_can_bear(service: Service, client: httpx2.AsyncClient) -> None:
+    """Every one of them gets every event: enough of them would bring decoding to a stand."""
+    service.feed.num_followers = monitoring.MAX_FOLLOWERS
+    reply = await client.get("/events")
+    assert (reply.status_code, reply.json()["error"]["code"]) == (503, "too_many")
+    assert reply.headers["retry-after"]
+
+
+async def test_asking_for_the_events_head_alone_has_an_end(client: httpx2.AsyncClient) -> None:
+    reply = await client.head("/events")
+    assert (reply.status_code, reply.text) == (200, "")
+    assert reply.headers["content-type"].startswith("text/event-stream")
 
 
 @pytest.mark.parametrize(

@@ -123,6 +123,20 @@ def test_a_stop_while_models_load_ends_it(start_daemon: Any) -> None:
         assert running.ended() == (0, "")
 
 
+@pytest.mark.parametrize(
+    "head", [b"\x16\x03\x01", b"GET /health HTTP/1.1\r\nHost: localhost\r\nUpgrade: h2c\r\nConnection: close, upgrade"]
+)
+def test_what_is_not_spoken_here_is_not_written_about(start_daemon: Any, head: bytes) -> None:
+    """Anybody could fill the disk, or a pipe that nobody reads, and so stop the daemon."""
+    with start_daemon(toy="ticking") as running:
+        host, port = running.address.removeprefix("http://").split(":")
+        with socket.create_connection((host, int(port)), timeout=60) as client:
+            client.sendall(head + b"\r\n\r\n")
+            assert client.makefile("rb").read().startswith(b"HTTP/1.1 ")
+        running.process.send_signal(signal.SIGTERM)
+        assert running.ended() == (0, "")
+
+
 def test_an_engine_that_dies_ends_the_daemon(start_daemon: Any) -> None:
     """A supervisor could not tell that it has to start the daemon again."""
     with start_daemon(toy="failing") as running:

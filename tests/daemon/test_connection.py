@@ -1,0 +1,183 @@
+"""Connections whose other end stands still, over real sockets: they would add up until no other can be opened."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+
+import pytest
+import uvicorn
+from starlette.types import ASGIApp, Receive, Scope, Send
+from uvicorn.server import ServerState
+
+from memspec_actors.daemon import connection
+from memspec_actors.daemon.connection import Connection
+from memspec_actors.daemon.unread_bodies import UnreadBodies
+
+pytestmark = pytest.mark.anyio
+GET = b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"
+START = {"type": "http.response.start", "status": 200, "headers": []}
+LAST = b"served\r\n0\r\n\r\n"
+PATIENCE_S = 30.0
+Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
+Connect = Callable[[], Awaitable[Streams]]
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+@asynccontextmanager
+async def serving(app: ASGIApp) -> AsyncIterator[Connect]:
+    """Serve ``app``; give what connects to it."""
+    config, state = uvicorn.Config(app, lifespan="off", log_config=None, proxy_headers=False), ServerState()
+    loop = asyncio.get_running_loop()
+    server = await loop.create_server(lambda: Connection(config, state, {}, loop), "127.0.0.1", 0)
+    host, port = server.sockets[0].getsockname()
+    opened: list[asyncio.StreamWriter] = []
+
+    async def connect() -> Streams:
+        reader, writer = await asyncio.open_connection(host, port)
+        opened.append(writer)
+        return reader, writer
+
+    async with server, asyncio.timeout(PATIENCE_S):
+        try:
+            yield connect
+        finally:
+            for writer in opened:
+                writer.close()
+            await asyncio.gather(*state.tasks)
+
+
+async def ended(reader: asyncio.StreamReader) -> bytes:
+    """Return what comes until the other side hangs up."""
+    read = b""
+    try:
+        while piece := await reader.read(2**16):
+            read += piece
+    except ConnectionResetError:
+        pass
+    return read
+
+
+async def answer(scope: Scope, receive: Receive, send: Send) -> None:
+    await send(START)
+    await send({"type": "http.response.body", "body": b"served"})
+
+
+@pytest.mark.parametrize(("is_first", "told"), [(True, b""), (True, b"GET / HT"), (True, GET[:-2]), (False, b"GET /")])
+async def test_half_a_request_is_not_waited_for(monkeypatch: pytest.MonkeyPatch, is_first: bool, told: bytes) -> None:
+    monkeypatch.setattr(connection, "HEAD_TIMEOUT_S", 0.02)
+    async with serving(answer) as connect:
+        reader, writer = await connect()
+        if not is_first:
+            writer.write(GET)
+            await reader.readuntil(LAST)
+        writer.write(told)
+        assert await ended(reader) == b""
+
+
+async def test_bytes_that_trickle_in_are_no_request(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each of them would buy more time, and a handful of senders all connections there are."""
+    monkeypatch.setattr(connection, "HEAD_TIMEOUT_S", 0.05)
+    async with serving(answer) as connect:
+        reader, writer = await connect()
+
+        async def trickle() -> None:
+            while True:
+                writer.write(b"G")
+                await asyncio.sleep(0.01)
+
+        trickling = asyncio.create_task(trickle())
+        assert await ended(reader) == b""
+        trickling.cancel()
+
+
+async def test_a_reply_may_take_its_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A whole text would be cut off while it is being decoded."""
+    monkeypatch.setattr(connection, "HEAD_TIMEOUT_S", 0.02)
+
+    async def answer_late(scope: Scope, receive: Receive, send: Send) -> None:
+        late = asyncio.Event()
+        asyncio.get_running_loop().call_later(0.06, late.set)
+        await late.wait()
+        await answer(scope, receive, send)
+
+    async with serving(answer_late) as connect:
+        reader, writer = await connect()
+        writer.write(GET.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n"))
+        assert b"served" in await ended(reader)
+
+
+async def test_a_client_that_does_not_read_is_hung_up_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its generation would never be let go of."""
+    monkeypatch.setattr(connection, "STALL_TIMEOUT_S", 0.02)
+    gone = asyncio.Event()
+
+    async def flood(send: Send) -> None:
+        await send(START)
+        while True:
+            await send({"type": "http.response.body", "body": b"x" * 2**20, "more_body": True})
+            await asyncio.sleep(0)
+
+    async def answer_without_end(scope: Scope, receive: Receive, send: Send) -> None:
+        flooding = asyncio.create_task(flood(send))
+        while (await receive())["type"] != "http.disconnect":
+            pass
+        flooding.cancel()
+        gone.set()
+
+    async with serving(answer_without_end) as connect:
+        _, writer = await connect()
+        writer.write(GET)
+        await gone.wait()
+
+
+async def test_no_http_after_a_reply_has_begun_ends_the_connection(caplog: pytest.LogCaptureFixture) -> None:
+    """Two replies would be mixed; and with every such client a traceback would be written."""
+    gone = asyncio.Event()
+
+    async def answer_without_end(scope: Scope, receive: Receive, send: Send) -> None:
+        await send(START)
+        await send({"type": "http.response.body", "body": b"begun", "more_body": True})
+        while (await receive())["type"] != "http.disconnect":
+            pass
+        gone.set()
+
+    async with serving(answer_without_end) as connect:
+        reader, writer = await connect()
+        writer.write(GET.replace(b"\r\n\r\n", b"\r\nTransfer-Encoding: chunked\r\n\r\n"))
+        await reader.readuntil(b"begun")
+        writer.write(b"no length\r\n")
+        assert b"400" not in await ended(reader)
+        await gone.wait()
+    assert "Traceback" not in caplog.text
+
+
+@pytest.mark.parametrize("size", [100_000, 30_000_000])
+async def test_a_client_that_is_still_sending_reads_its_refusal(size: int) -> None:
+    """It would see a reset connection in place of the reason."""
+
+    async def refuse(scope: Scope, receive: Receive, send: Send) -> None:
+        await send({**START, "status": 413})
+        await send({"type": "http.response.body", "body": b"too large"})
+
+    async with serving(UnreadBodies(refuse)) as connect:
+        reader, writer = await connect()
+        head = f"POST / HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Length: {size}\r\n\r\n"
+        writer.write(head.encode())
+        for _ in range(0, size, 10_000):
+            writer.write(b"x" * 10_000)
+            await writer.drain()
+        told = await ended(reader)
+        assert told.startswith(b"HTTP/1.1 413")
+        assert b"too large" in told
+
+
+async def test_a_short_body_that_nobody_reads_does_not_cost_the_connection() -> None:
+    async with serving(UnreadBodies(answer)) as connect:
+        reader, writer = await connect()
+        for _ in range(2):
+            writer.write(b"POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 2\r\n\r\n{}")
+            assert b"close" not in await reader.readuntil(LAST)
