@@ -63,7 +63,7 @@ def _check_torch() -> Iterator[Check]:
         yield Check("torch import", "fail", f"{type(error).__name__}: {error}", "reinstall torch")
         return
     yield _check_build(torch)
-    yield _check_gpu(torch)
+    yield from _check_gpu(torch)
     from memspec_actors.cli.doctor_speed import check_speed
 
     yield from check_speed()
@@ -81,14 +81,28 @@ def _check_build(torch: ModuleType) -> Check:
     return Check("torch build", "ok", found)
 
 
-def _check_gpu(torch: ModuleType) -> Check:
-    if torch.cuda.is_available():
-        free, total = torch.cuda.mem_get_info()
-        memory = f"{free / 2**30:.1f} of {total / 2**30:.1f} GiB free"
-        return Check("gpu", "ok", f"{torch.cuda.get_device_name()}, {memory}; not used, models run on the CPU")
-    if torch.backends.mps.is_available():
-        return Check("gpu", "ok", "Apple's, by mps; not used, models run on the CPU")
-    return Check("gpu", "ok", "none; models run on the CPU")
+def _check_gpu(torch: ModuleType) -> Iterator[Check]:
+    """Look at every GPU; models run on one if they are told to."""
+    from memspec_actors.models.device import open_device
+
+    names = [f"cuda:{index}" for index in range(torch.cuda.device_count())]
+    names += ["mps"] if torch.backends.mps.is_available() else []
+    for name in names:
+        try:
+            memory = open_device(name).memory
+        except RuntimeError as error:  # a driver that torch was not built for, a device that others have to themselves
+            yield Check("gpu", "warn", f"{name} cannot be used: {_first_line(error)}", "look to its driver")
+            continue
+        assert memory is not None, "a GPU has memory of its own"
+        called = torch.cuda.get_device_name(name) if name != "mps" else "Apple's"
+        room = f"{memory.free / 2**30:.1f} of {memory.total / 2**30:.1f} GiB free"
+        yield Check("gpu", "ok", f'{called}, {room}; models run there with [target] device = "{name}"')
+    if not names:
+        yield Check("gpu", "ok", "none; models run on the CPU")
+
+
+def _first_line(error: Exception) -> str:
+    return next(iter(str(error).splitlines()), type(error).__name__)
 
 
 def _check_cpu() -> Check:

@@ -41,7 +41,8 @@ def check(
         str | None, typer.Option(metavar="SIZE|K", help='Memory for drafts, "1.2GiB", or how many of them, "2".')
     ] = None,
     memory: Annotated[
-        str | None, typer.Option(metavar="SIZE", help='Memory of the device, "8GB": tells which K fits it.')
+        str | None,
+        typer.Option(metavar="SIZE", help='Of the device, "8GB": tells which K fits it. Default: what a GPU has free.'),
     ] = None,
     context: Annotated[
         int | None, typer.Option(min=1, help="Tokens of a request, prompt and answer, that memory is planned for.")
@@ -145,6 +146,7 @@ def _options(config: "Config", memory: str | None, context: int | None, bandwidt
         draft_dtypes={draft.name: draft.dtype for draft in config.drafts if draft.dtype is not None},
         capacity=config.memory.capacity,
         budget_bytes=config.memory.budget_bytes,
+        device=config.target.device,
         memory_bytes=None if memory is None else parse_bytes(memory, "--memory"),
         context=DEFAULT_CONTEXT if context is None else context,
         bytes_per_s=parse_bandwidth(bandwidth, "--bandwidth") if bandwidth else throttle or STORAGE_BYTES_PER_S,

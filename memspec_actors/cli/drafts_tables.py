@@ -92,6 +92,7 @@ def _plan_table(plan: "MemoryPlan", dtype: str, num_drafts: int) -> "Table":
         ("predictor", plan.predictor_bytes, "weights, float32"),
         ("base", plan.base_bytes, "Python, torch, tokenizer, threads"),
         ("total", plan.total_bytes, ""),
+        *((f"on {plan.device}", plan.device_bytes, "weights, keys and values"),) * (plan.device != "cpu"),
     )
     for what, nbytes, why in rows:
         if nbytes:

@@ -9,11 +9,12 @@ import torch
 from memspec_actors.drafts.measure import Candidate, measure_drafts
 from memspec_actors.drafts.memory_plan import MemoryPlan, fitting_capacity, plan_memory
 from memspec_actors.drafts.report import CheckReport, DraftReport, Measured
-from memspec_actors.errors import UsageError
+from memspec_actors.errors import ConfigError, UsageError
 from memspec_actors.models.checkpoint import Checkpoint
+from memspec_actors.models.device import Device, open_device
 from memspec_actors.models.dtypes import DtypeName
 from memspec_actors.models.plan import LoadPlan
-from memspec_actors.models.runner import open_runner
+from memspec_actors.models.runner import load_runner
 from memspec_actors.models.tokenizer import Tokenizer
 from memspec_actors.models.vocabulary import check_compatible
 from memspec_actors.predictor.prompts import Prompt
@@ -28,7 +29,8 @@ STORAGE_BYTES_PER_S = 500e6  # of a plain SATA disk: what a load is estimated wi
 class CheckOptions(msgspec.Struct, frozen=True, kw_only=True):
     """Say what to check for: K, the drafts' budget, the device's memory, tokens of a request, what to measure with.
 
-    ``dtype`` is the target's, and that of drafts that ``draft_dtypes`` does not name. ``plan_only`` reads headers or
+    Without ``memory_bytes`` they are what the ``device`` has free, if it has memory of its own and is there. ``dtype``
+    is the target's, and that of drafts that ``draft_dtypes`` does not name. ``plan_only`` reads headers or
     configurations and loads nothing. ``predictor_bytes`` are the ranking model's.
     """
 
@@ -36,6 +38,7 @@ class CheckOptions(msgspec.Struct, frozen=True, kw_only=True):
     draft_dtypes: Mapping[str, DtypeName] = {}
     capacity: int = 2
     budget_bytes: int | None = None
+    device: str = "cpu"
     memory_bytes: int | None = None
     context: int = DEFAULT_CONTEXT
     bytes_per_s: float = STORAGE_BYTES_PER_S
@@ -55,10 +58,13 @@ def check_drafts(
 ) -> CheckReport:
     """Check drafts by name. What is wrong with a draft is told in its report.
 
-    Where a directory has no weights yet (or with ``plan_only``) sizes come from headers or config.json. Raises
-    CheckpointError for a target that cannot be read.
+    Where a directory has no weights yet (or with ``plan_only``) sizes come from headers or config.json. A device that
+    is not there is planned for all the same. Raises CheckpointError for a target that cannot be read, ConfigError for
+    one that cannot run on the device.
     """
-    target = LoadPlan.of(_open_or_describe(target_dir), options.dtype, private=True)
+    device = _device_if_there(options.device)
+    on_device = options.device != "cpu"
+    target = LoadPlan.of(_open_or_describe(target_dir), options.dtype, private=True, on_device=on_device)
     reports, candidates = {}, {}
     for name, directory in draft_dirs.items():
         reports[name], candidate = _inspect(name, directory, target.checkpoint, options)
@@ -72,12 +78,22 @@ def check_drafts(
         budget_bytes=options.budget_bytes,
         context=min(options.context, target.checkpoint.max_positions),
         predictor_bytes=options.predictor_bytes,
+        device=options.device,
     )
-    for name, measured in _measure(target, candidates, prompts, options, progress).items():
+    if options.memory_bytes is None and device is not None and device.memory is not None:
+        options = msgspec.structs.replace(options, memory_bytes=device.memory.free)
+    for name, measured in _measure(target, candidates, prompts, options, device, progress).items():
         reports[name] = msgspec.structs.replace(
             reports[name], measured=measured, load_s=measured.load_s, load_estimated=False
         )
     return _report(target_dir, target, plans, tuple(reports.values()), plan, options)
+
+
+def _device_if_there(name: str) -> Device | None:
+    try:
+        return open_device(name)
+    except ConfigError:
+        return None
 
 
 def _open_or_describe(directory: Path) -> Checkpoint:
@@ -96,7 +112,8 @@ def _inspect(
     try:
         checkpoint = _open_or_describe(directory)
         num_common = _num_common(target, checkpoint)
-        plan = LoadPlan.of(checkpoint, options.draft_dtypes.get(name, options.dtype))
+        dtype, on_device = options.draft_dtypes.get(name, options.dtype), options.device != "cpu"
+        plan = LoadPlan.of(checkpoint, dtype, on_device=on_device)
     except UsageError as error:
         return DraftReport(name=name, model=str(directory), problem=str(error)), None
     problem = None
@@ -143,20 +160,22 @@ def _measure(
     candidates: Mapping[str, Candidate],
     prompts: Sequence[Prompt],
     options: CheckOptions,
+    device: Device | None,
     progress: Progress,
 ) -> dict[str, Measured]:
     present = {name: candidate for name, candidate in candidates.items() if candidate.plan.checkpoint.files}
-    if options.plan_only or not target.checkpoint.files or not present:
+    if options.plan_only or device is None or not target.checkpoint.files or not present:
         return {}
     torch.set_num_threads(options.threads)
     return measure_drafts(
-        open_runner(target.checkpoint, dtype=options.dtype),
+        load_runner(target, device),
         target.checkpoint,
         Tokenizer.open(target.path),
         present,
         prompts,
         k=options.k,
         max_new_tokens=options.max_new_tokens,
+        device=device,
         progress=progress,
     )
 
@@ -177,6 +196,7 @@ def _report(
         drafts=drafts,
         plan=plan,
         total_bytes=plan.total_bytes,
+        device_bytes=plan.device_bytes,
         memory_bytes=memory,
         fitting_capacity=None if memory is None else fitting_capacity(plan, plans, memory),
     )

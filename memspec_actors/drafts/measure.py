@@ -3,15 +3,18 @@
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-import torch
+from torch import Tensor
 
 from memspec_actors.drafts.report import Measured
+from memspec_actors.models.arena import WeightArena
 from memspec_actors.models.checkpoint import Checkpoint
+from memspec_actors.models.device import Device, open_transfer
 from memspec_actors.models.loading import load_into
 from memspec_actors.models.page_cache import forget_cached
 from memspec_actors.models.plan import LoadPlan
 from memspec_actors.models.runner import Runner
 from memspec_actors.models.tokenizer import Tokenizer
+from memspec_actors.models.transfer import Transfer
 from memspec_actors.predictor.collect import encode_prompt, new_tracer
 from memspec_actors.predictor.prompts import Prompt
 from memspec_actors.predictor.reading import DraftReader, Tracer
@@ -46,19 +49,21 @@ def measure_drafts(
     *,
     k: int,
     max_new_tokens: int,
+    device: Device,
     progress: Progress,
 ) -> dict[str, Measured]:
-    """Measure every draft, one in memory at a time, drafting ``k`` tokens per iteration.
+    """Measure every draft, one in the device's memory at a time, drafting ``k`` tokens per iteration.
 
     The target answers the prompts greedily once; what it would accept of a draft follows exactly from one pass of the
     draft over each answer.
     """
-    memory = torch.empty(max(candidate.plan.nbytes for candidate in drafts.values()), dtype=torch.uint8)
+    nbytes = max(candidate.plan.nbytes for candidate in drafts.values())
+    memory, transfer = WeightArena(nbytes, device).view(0, nbytes), open_transfer(device)
     target_ms, verify_ms = pass_ms(target, 1), pass_ms(target, k + 1)
     texts: list[Text] = []
     measured: dict[str, Measured] = {}
     for index, (name, candidate) in enumerate(drafts.items()):
-        load_s = _load_cold(candidate.plan, memory)
+        load_s = _load_cold(candidate.plan, memory, transfer)
         runner = candidate.plan.bind(memory)
         if not texts:
             tracer = new_tracer(target, checkpoint, tokenizer, {name: (runner, candidate.num_common)}, k)
@@ -116,7 +121,7 @@ def _play(runs: Sequence[int]) -> tuple[int, int]:
     return accepted, iterations
 
 
-def _load_cold(plan: LoadPlan, memory: torch.Tensor) -> float:
+def _load_cold(plan: LoadPlan, memory: Tensor, transfer: Transfer | None) -> float:
     for file in plan.checkpoint.files:
         forget_cached(file)
-    return load_into(plan, memory).wall_s
+    return load_into(plan, memory, transfer=transfer).wall_s

@@ -25,6 +25,7 @@ class MemoryPlan(msgspec.Struct, frozen=True, kw_only=True):
     ``packed_bytes`` are second copies of the target's weights in an order that blocks of tokens run faster on,
     ``arena_bytes`` the drafts' weights, of which at most ``capacity`` are in memory together; the key/value bytes hold
     ``context`` tokens of one request, in the target and in ``capacity`` drafts; ``base_bytes`` are the process's own.
+    Target, drafts, keys and values are in the memory of ``device``, the rest is in the host's.
     """
 
     target_bytes: int
@@ -36,6 +37,14 @@ class MemoryPlan(msgspec.Struct, frozen=True, kw_only=True):
     draft_kv_bytes: int
     predictor_bytes: int
     base_bytes: int
+    device: str = "cpu"
+
+    @property
+    def device_bytes(self) -> int:
+        """What the memory of ``device`` is to hold: on a CPU, everything."""
+        if self.device == "cpu":
+            return self.total_bytes
+        return self.total_bytes - self.predictor_bytes - self.base_bytes
 
     @property
     def total_bytes(self) -> int:
@@ -52,6 +61,7 @@ def plan_memory(
     budget_bytes: int | None,
     context: int,
     predictor_bytes: int = 0,
+    device: str = "cpu",
 ) -> MemoryPlan:
     """Plan an engine with this target and these drafts, for requests of ``context`` tokens, prompt and answer.
 
@@ -72,6 +82,7 @@ def plan_memory(
         draft_kv_bytes=sum(draft_kv[:capacity]),
         predictor_bytes=predictor_bytes,
         base_bytes=BASE_BYTES + TRANSFORMERS_BYTES * generic,
+        device=device,
     )
 
 
@@ -85,8 +96,11 @@ def most_that_fit(sizes: Sequence[int], budget_bytes: int) -> int:
 
 
 def fitting_capacity(plan: MemoryPlan, drafts: Mapping[str, LoadPlan], memory_bytes: int) -> int:
-    """Return the largest K with which any K of the drafts, their key/values and all else fit into ``memory_bytes``."""
-    fixed = plan.total_bytes - plan.arena_bytes - plan.draft_kv_bytes
+    """Return the largest K with which any K of the drafts, their key/values and all else fit into ``memory_bytes``.
+
+    That is memory of the plan's device.
+    """
+    fixed = plan.device_bytes - plan.arena_bytes - plan.draft_kv_bytes
     needs = sorted((each.nbytes + kv_bytes(each, plan.context) for each in drafts.values()), reverse=True)
     return max((k for k in range(len(needs) + 1) if fixed + sum(needs[:k]) <= memory_bytes), default=0)
 

@@ -47,8 +47,9 @@ class DraftReport(msgspec.Struct, frozen=True, kw_only=True):
 class CheckReport(msgspec.Struct, frozen=True, kw_only=True):
     """Tell how drafts go with a target.
 
-    ``fitting_capacity`` is the largest K with which everything fits into ``memory_bytes``, if that was given. A check
-    without measurements has read headers or configurations only.
+    ``fitting_capacity`` is the largest K with which everything fits into ``memory_bytes`` of the plan's device, if that
+    was given or is known; ``device_bytes`` of the plan's ``total_bytes`` have to. A check without measurements has read
+    headers or configurations only.
     """
 
     target: str
@@ -57,6 +58,7 @@ class CheckReport(msgspec.Struct, frozen=True, kw_only=True):
     drafts: tuple[DraftReport, ...]
     plan: MemoryPlan
     total_bytes: int
+    device_bytes: int
     memory_bytes: int | None
     fitting_capacity: int | None
 
@@ -67,5 +69,5 @@ class CheckReport(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def too_large(self) -> bool:
-        """True if the plan exceeds the memory that was given."""
-        return self.memory_bytes is not None and self.total_bytes > self.memory_bytes
+        """True if the plan exceeds the memory of its device."""
+        return self.memory_bytes is not None and self.device_bytes > self.memory_bytes

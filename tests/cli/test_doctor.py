@@ -12,6 +12,8 @@ from memspec_actors import zoo
 from memspec_actors.cli import doctor_checks, main
 from memspec_actors.cli.doctor_checks import Check, run_checks
 from memspec_actors.cli.doctor_speed import check_speed, kernel_check, threads_check
+from memspec_actors.models.device import DeviceMemory
+from tests.models.fake_device import FakeDevice
 
 
 @pytest.fixture
@@ -157,3 +159,23 @@ def test_a_build_without_its_libraries_is_told(monkeypatch: pytest.MonkeyPatch) 
     check = doctor_checks._check_build(torch)
     assert check.status == "warn"
     assert "no oneDNN" in check.found
+
+
+def test_every_gpu_is_told_of_with_its_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Somebody would run on the CPU beside a GPU, or plan for memory that others have taken."""
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    monkeypatch.setattr(torch.cuda, "get_device_name", lambda name: "Big GPU")
+    monkeypatch.setattr(torch.backends.mps, "is_available", lambda: False)
+
+    def opened(name: str) -> FakeDevice:
+        if name == "cuda:1":
+            raise RuntimeError("CUDA error: device busy\nCompile with TORCH_USE_CUDA_DSA")
+        return FakeDevice(DeviceMemory(3 << 30, 8 << 30))
+
+    monkeypatch.setattr("memspec_actors.models.device.open_device", opened)
+    first, second = doctor_checks._check_gpu(torch)
+    assert (first.status, second.status) == ("ok", "warn")
+    assert "Big GPU, 3.0 of 8.0 GiB free" in first.found
+    assert 'device = "cuda:0"' in first.found
+    assert "device busy" in second.found
+    assert "\n" not in second.found

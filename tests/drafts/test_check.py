@@ -10,9 +10,11 @@ from memspec_actors import zoo
 from memspec_actors.drafts.check import CheckOptions, check_drafts
 from memspec_actors.drafts.report import CheckReport
 from memspec_actors.models.checkpoint import Checkpoint
+from memspec_actors.models.device import DeviceMemory
 from memspec_actors.predictor.collect import open_tracer
 from memspec_actors.predictor.prompts import Prompt, zoo_prompts
 from memspec_actors.zoo.evaluate import always, decode
+from tests.models.fake_device import FakeDevice
 
 K, TOKENS = 5, 40
 
@@ -103,3 +105,26 @@ def test_more_than_the_memory_does_not_work() -> None:
     tight = CheckOptions(memory_bytes=fits.total_bytes - 1, plan_only=True)
     assert (tight_report := check_drafts(zoo.path("target"), drafts, [], tight)).fitting_capacity == 1
     assert not tight_report.works
+
+
+def test_a_device_that_is_not_there_is_planned_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody could plan on a laptop what is to run on a board."""
+    monkeypatch.setattr("torch.cuda.device_count", lambda: 0)
+    options = CheckOptions(device="cuda", dtype="bfloat16")
+    report = check_drafts(zoo.path("target"), {"law": zoo.path("law")}, [], options)
+    assert report.works
+    assert (report.drafts[0].measured, report.memory_bytes) == (None, None)
+    assert report.device_bytes == report.total_bytes - report.plan.base_bytes
+    tight = CheckOptions(device="cuda", dtype="bfloat16", memory_bytes=report.device_bytes - 1)
+    assert check_drafts(zoo.path("target"), {"law": zoo.path("law")}, [], tight).too_large
+
+
+def test_on_a_device_drafts_are_measured_there(prompts: list[Prompt], monkeypatch: pytest.MonkeyPatch) -> None:
+    """The CPU's figures would be printed as the device's."""
+    device = FakeDevice(DeviceMemory(free=10**9, total=2 * 10**9))
+    monkeypatch.setattr("memspec_actors.drafts.check.open_device", lambda name: device)
+    options = CheckOptions(device="cuda", k=K, max_new_tokens=8)
+    report = check_drafts(zoo.path("target"), {"law": zoo.path("law")}, prompts[:1], options)
+    assert report.drafts[0].measured is not None
+    assert (report.memory_bytes, report.works) == (10**9, True)
+    assert device.num_copiers == 2  # one to load the target, one for the drafts

@@ -34,7 +34,7 @@ def test_planned_weights_are_those_of_the_runner(target: LoadPlan, pays: bool, m
 def test_planned_keys_and_values_are_those_of_the_cache(target: LoadPlan) -> None:
     runner = open_runner(target.checkpoint, dtype="float32")
     cache = runner.new_cache(300)
-    assert kv_bytes(target, 300) == cache.kv.nbytes  # type: ignore[attr-defined]
+    assert kv_bytes(target, 300) == cache.memory.kv.nbytes  # type: ignore[attr-defined]
     assert kv_bytes(target, 10**6) == kv_bytes(target, target.checkpoint.max_positions)
 
 
@@ -63,6 +63,22 @@ def test_k_is_the_largest_that_fits(
     fixed = plan.total_bytes - 2 * each
     assert fitting_capacity(plan, drafts, fixed + num_more * each) == expected
     assert fitting_capacity(plan, drafts, fixed + max(1, num_more) * each - 1) == min(max(1, num_more) - 1, 3)
+
+
+def test_a_device_holds_weights_keys_and_values(target: LoadPlan, drafts: dict[str, LoadPlan]) -> None:
+    """K would be planned for the host's memory, and a GPU's left empty or overrun."""
+    plan = plan_memory(target, drafts, capacity=2, budget_bytes=None, context=100, predictor_bytes=10**6, device="cuda")
+    kv = plan.target_kv_bytes + plan.draft_kv_bytes
+    assert plan.device_bytes == plan.target_bytes + plan.packed_bytes + plan.arena_bytes + kv
+    assert plan.total_bytes - plan.device_bytes == plan.base_bytes + 10**6
+    assert fitting_capacity(plan, drafts, plan.device_bytes) == 2
+    assert fitting_capacity(plan, drafts, plan.device_bytes - 1) == 1
+
+
+def test_a_device_has_no_second_copies(target: LoadPlan, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("memspec_actors.models.plan.packing_pays", lambda: True)
+    assert target.packed_nbytes > 0
+    assert LoadPlan.of(target.checkpoint, "float32", private=True, on_device=True).packed_nbytes == 0
 
 
 @given(sizes=st.lists(st.integers(1, 50), max_size=8), budget=st.integers(0, 200))

@@ -60,12 +60,14 @@ class FakeDevice:
     """Behave like a device of ``memory``; ``recorded`` counts the steps that were made repeatable."""
 
     memory: DeviceMemory | None = None
+    num_copiers: int = 0
     recorded: int = 0
     replayed: int = 0
     torch_device = torch.device("cpu")
 
     def copier(self) -> LateCopier:
-        return LateCopier()
+        self.num_copiers += 1
+        return LateCopier(self.num_copiers)
 
     def repeatable(self, step: Callable[[], None]) -> Callable[[], None]:
         for _ in range(TRIAL_RUNS):
