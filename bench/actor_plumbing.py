@@ -42,7 +42,7 @@ async def main() -> dict[str, float]:
             "tell, handled": await _median_us(lambda: _tell(ref)),
             "future answered by a task (floor)": await _median_us(_answer),
             "ask": await _median_us(lambda: _ask(ref)),
-            "thread hop (floor)": await _median_us(lambda: _pool_hop(pool)),
+            "thread hop by an executor": await _median_us(lambda: _pool_hop(pool)),
             "thread hop": await _median_us(lambda: _hop(workers)),
         }
     workers.close()

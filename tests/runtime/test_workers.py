@@ -1,6 +1,8 @@
 """The dedicated thread and its stand-in in virtual time behave alike."""
 
 import asyncio
+import subprocess
+import sys
 import threading
 from collections.abc import Callable
 
@@ -95,6 +97,48 @@ def test_cancelled_before_its_turn_never_runs() -> None:
 
     asyncio.run(scenario())
     assert ran == ["third"]
+
+
+def test_closing_cancels_those_that_wait_their_turn_only() -> None:
+    """Whoever waits for a closed thread would wait for ever, or lose the work that had begun."""
+    release, entered, ran = threading.Event(), threading.Event(), list[str]()
+
+    def work() -> bool:
+        entered.set()
+        return release.wait(30.0)
+
+    async def scenario() -> None:
+        workers = Workers("w")
+        first = asyncio.create_task(workers.run(work))
+        second = asyncio.create_task(workers.run(ran.append, "second"))
+        assert await asyncio.to_thread(entered.wait, 30.0)
+        workers.close()
+        workers.close()
+        with pytest.raises(asyncio.CancelledError):
+            await second
+        release.set()
+        assert await first
+
+    asyncio.run(scenario())
+    assert ran == []
+
+
+def test_process_ends_though_nobody_closed_the_thread() -> None:
+    """A program that fails between two requests would hang at its end; and what runs at the end is waited for."""
+    program = (
+        "import asyncio, threading, time\n"
+        "from memspec_actors.runtime import Workers\n"
+        "workers, begun = Workers('w'), threading.Event()\n"
+        "def work(): begun.set(); time.sleep(0.2); print('worked', flush=True)\n"
+        "async def main():\n"
+        "    await workers.run(int)\n"
+        "    asyncio.create_task(workers.run(work))\n"
+        "    await asyncio.to_thread(begun.wait)\n"
+        "    raise SystemExit(3)\n"
+        "asyncio.run(main())\n"
+    )
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False)
+    assert (ended.returncode, ended.stdout, ended.stderr) == (3, "worked\n", "")
 
 
 def test_loop_goes_on_while_the_thread_works() -> None:
