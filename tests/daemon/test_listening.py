@@ -28,3 +28,17 @@ def test_a_file_that_is_no_socket_is_left_alone(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="cannot listen there"), listen(ServeConfig(uds=str(path))):
         pass
     assert path.read_text() == "precious"
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "::1"])
+def test_small_pieces_are_sent_at_once(host: str) -> None:
+    """Every reply, and every stream's first token, would wait 40 ms for an acknowledgement."""
+    try:
+        with listen(ServeConfig(host=host, port=0)) as listener:
+            with socket.create_connection(listener.getsockname()[:2]):
+                accepted, _ = listener.accept()
+            with accepted:
+                assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+    except ConfigError:
+        assert host == "::1"
+        pytest.skip("this machine has no IPv6")
