@@ -5,13 +5,14 @@ TorchScript the whole call gives it once, and an operation costs half as much to
 """
 
 import warnings
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from typing import TypeVar, cast
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
-__all__ = ["as_written", "outside_python"]
+__all__ = ["as_written", "outside_python", "traced"]
 
 M = TypeVar("M", bound=nn.Module)
 
@@ -21,13 +22,30 @@ def outside_python(module: M) -> M:
 
     Call it under `as_written`. ``copy.copy`` of the result is another module with the same code and attributes to set.
     """
+    try:
+        with _undeprecated():
+            return cast(M, torch.jit.script(module))
+    except RuntimeError:  # a kernel that the code names is not in this build of torch
+        return module
+
+
+@torch.inference_mode()
+def traced(module: nn.Module, *examples: Tensor) -> Callable[..., Tensor]:
+    """Return what a module computes for tensors of any size as TorchScript, to be called under `as_written`.
+
+    It must compute the same way whatever the tensors hold. ``examples`` are arguments to look on with.
+    """
+    with _undeprecated():
+        script = torch.jit.trace(module.eval(), examples, check_trace=False)  # type: ignore[no-untyped-call]
+        frozen: Callable[..., Tensor] = torch.jit.freeze(script)
+    return frozen
+
+
+@contextmanager
+def _undeprecated() -> Iterator[None]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)  # its successors need a C++ compiler where they run
-        try:
-            script = torch.jit.script(module)
-        except RuntimeError:  # a kernel that the code names is not in this build of torch
-            return module
-    return cast(M, script)
+        yield
 
 
 def as_written() -> AbstractContextManager[None]:

@@ -1,7 +1,6 @@
 """Rank drafts with a trained predictor: encoder, then ranking head."""
 
-import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import torch
@@ -9,6 +8,7 @@ from torch import Tensor, nn
 
 from memspec_actors import zoo
 from memspec_actors.errors import CheckpointError, ConfigError, TraceError
+from memspec_actors.models.script import as_written, traced
 from memspec_actors.models.tokenizer import Tokenizer
 from memspec_actors.predictor.context import Context, ContextLayout, batch_contexts
 from memspec_actors.predictor.encoder import BertEncoder
@@ -56,7 +56,7 @@ class PredictorRanker:
     def __init__(
         self, encoder: BertEncoder, head: RankingHead, known: Sequence[str], names: Sequence[str], reader: ContextReader
     ) -> None:
-        self._scores = _outside_python(_Scores(encoder, head), encoder)
+        self._scores = traced(_Scores(encoder, head), *torch.zeros(2, 1, 8, dtype=torch.long))
         self._reader = reader
         self._pad_id = encoder.config.pad_token_id
         self._columns = [(name, known.index(name)) for name in names if name in known]
@@ -83,7 +83,8 @@ class PredictorRanker:
         """Order the drafts, best first; at interval 0 the prompt alone is read."""
         recent = context.recent_ids if context.interval > 0 else ()
         batch = batch_contexts([self._reader.read(context.prompt_ids, recent)], self._pad_id)
-        scores = self._scores(batch.ids, batch.token_types)[0].tolist()
+        with as_written():
+            scores = self._scores(batch.ids, batch.token_types)[0].tolist()
         ranked = sorted(((scores[column], name) for name, column in self._columns), key=lambda pair: -pair[0])
         order = (*(name for _, name in ranked), *self._unknown)
         return Ranking(order, (*(score for score, _ in ranked), *(0.0 for _ in self._unknown)))
@@ -103,22 +104,6 @@ class _Scores(nn.Module):
     def forward(self, ids: Tensor, token_types: Tensor) -> Tensor:
         scores: Tensor = self._head(self._encoder.first_state(ids, token_types)).softmax(-1)
         return scores
-
-
-@torch.inference_mode()
-def _outside_python(scores: _Scores, encoder: BertEncoder) -> Callable[[Tensor, Tensor], Tensor]:
-    """Return the same function as TorchScript, which computes without Python's lock.
-
-    Decoding, in another thread, takes and gives that lock at every tensor operation, and would have to wait for each.
-    """
-    examples = [torch.zeros(2, 1, length, dtype=torch.long) for length in (8, encoder.config.max_position_embeddings)]
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # its successors need a C++ compiler where they run
-        traced = torch.jit.trace(scores.eval(), (*examples[0],), check_trace=False)  # type: ignore[no-untyped-call]
-        script: Callable[[Tensor, Tensor], Tensor] = torch.jit.freeze(traced)
-    for ids, token_types in examples * 2:
-        script(ids, token_types)  # the first runs compile
-    return script
 
 
 def predictor_directory(path: str | None) -> Path:
