@@ -22,7 +22,7 @@ from memspec_actors.models.loading import Throttle
 from memspec_actors.models.loadout import Loadout
 from memspec_actors.models.reader import ArenaReader
 from memspec_actors.models.session import DecodeSession
-from memspec_actors.models.threads import use_threads
+from memspec_actors.models.threads import stand_back, use_threads
 from memspec_actors.prompts import Prompt, PromptEncoder
 from memspec_actors.protocols import events
 from memspec_actors.protocols.messages import DraftWish, GetStatistics, LoadProgress, SteerDraft
@@ -301,11 +301,10 @@ class MemSpec:
         )
 
     def _new_workers(self, name: str) -> Workers:
-        """Give decoding its threads, and what goes on beside it few, so that they do not fight for cores."""
-        target = self.config.target
-        return Workers(
-            name, partial(use_threads, target.num_threads if name == "decode" else target.background_threads)
-        )
+        """Give decoding its threads; what goes on beside it has few and comes second, so that it takes no core away."""
+        if name == "decode":
+            return Workers(name, partial(use_threads, self.config.target.num_threads))
+        return Workers(name, partial(stand_back, self.config.target.background_threads))
 
     def _policy_of(self, name: str) -> Policy:
         return parse_policy(name, self._names)

@@ -2,7 +2,10 @@
 
 import asyncio
 import gc
+import os
 import random
+import sys
+import threading
 import time
 import weakref
 from collections.abc import AsyncIterator
@@ -414,3 +417,18 @@ async def test_an_oracle_follows_the_plan_of_its_prompt(tmp_path: Path) -> None:
     orders = [event.order for event in records]
     assert orders[0] == ("law", "code") and orders[-1] == ("code", "law")
     assert set(result.scheduling.drafts) <= {"law", "code"}
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux gives threads a niceness of their own")
+async def test_what_goes_on_beside_decoding_comes_second() -> None:
+    """Decoding would wait for a ranking that runs on its core though another is idle."""
+    async with MemSpec.open() as engine:
+        await engine.generate(MIXED, max_new_tokens=60)
+        niceness = {
+            thread.name: os.getpriority(os.PRIO_PROCESS, thread.native_id)
+            for thread in threading.enumerate()
+            if thread.native_id and thread.name in ("decode", "rank", "load", "warm")
+        }
+    assert niceness.pop("decode") == os.getpriority(os.PRIO_PROCESS, 0)
+    assert len(niceness) == 3
+    assert all(value > os.getpriority(os.PRIO_PROCESS, 0) for value in niceness.values())
