@@ -18,7 +18,7 @@ from memspec_actors.daemon.server_sent import DONE, EventStream, server_sent
 from memspec_actors.daemon.service import Service
 from memspec_actors.engine import MemSpec
 from memspec_actors.errors import ConfigError, MemSpecError
-from memspec_actors.protocols.http import ChatCompletionRequest, CompletionRequest, ErrorReply
+from memspec_actors.protocols.http import ChatCompletionRequest, CompletionRequest, ErrorReply, Measured
 from memspec_actors.protocols.results import TextChunk
 
 __all__ = ["chat_completions", "completions"]
@@ -39,7 +39,7 @@ async def chat_completions(request: Request) -> Response:
 
 async def _serve(request: Request, kind: type[CompletionRequest] | type[ChatCompletionRequest]) -> Response:
     service = Service.of(request)
-    wanted = await read_json(request, kind, service.config.max_body_bytes)
+    wanted = await read_json(request, kind, service.max_body_bytes)
     return await unless_disconnected(request, _reply(service, wanted))
 
 
@@ -97,21 +97,24 @@ async def _events(
     wording: Wording,
     include_usage: bool,
 ) -> AsyncGenerator[bytes, None]:
-    """Yield the stream's events; an error that comes after the first chunk is an event itself, and ends it."""
+    """Yield the stream's events, those together that are known together.
+
+    An error that comes after the first chunk is an event itself, and ends the stream.
+    """
     opening = wording.opening()
-    if opening is not None:
-        yield server_sent(_encode(opening))
-    yield server_sent(_encode(wording.delta(first)))
+    yield (b"" if opening is None else _event(opening)) + _event(wording.delta(first))
     try:
         async for chunk in chunks:
             if chunk.text or chunk.logprobs:
-                yield server_sent(_encode(wording.delta(chunk)))
+                yield _event(wording.delta(chunk))
         result = generation.result
     except (MemSpecError, Refusal) as error:
         refusal = error if isinstance(error, Refusal) else refusal_of(error)
-        yield server_sent(_encode(ErrorReply(error=refusal.body)))
+        yield _event(ErrorReply(error=refusal.body))
         return
-    yield server_sent(_encode(wording.closing(result)))
-    if include_usage:
-        yield server_sent(_encode(wording.usage(result)))
-    yield DONE
+    usage = _event(wording.usage(result)) if include_usage else b""
+    yield _event(wording.closing(result)) + usage + DONE
+
+
+def _event(data: Measured | ErrorReply) -> bytes:
+    return server_sent(_encode(data))

@@ -27,6 +27,7 @@ class Service:
     def __init__(self, config: Config) -> None:
         self.engine_config = config
         self.config = config.serve
+        self.max_body_bytes = config.serve.max_body_bytes
         self.model_name = config.serve.model_name or _name_of(config.target.model)
         self.created = int(time.time())
         self.generations = Generations(config.serve)

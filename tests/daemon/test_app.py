@@ -123,7 +123,7 @@ async def test_a_model_that_gives_no_numbers_says_so_in_one_line(
 
 async def test_a_long_prompt_is_encoded_beside_the_event_loop(service: Service, client: httpx2.AsyncClient) -> None:
     """A megabyte takes the tokenizer more than a second, in which no other stream would go on."""
-    service.config = ServeConfig()
+    service.max_body_bytes = 2**20
     broken: Any = BrokenEngine()
     service._engine = broken
     for prompt in ("short", "long " * 1000):
