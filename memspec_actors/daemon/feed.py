@@ -24,7 +24,6 @@ class EventFeed:
     """
 
     def __init__(self, *, clock: Clock = system_clock, kept: int = KEPT_EVENTS, collect_s: float = COLLECT_S) -> None:
-        self.num_followers = 0
         self._clock = clock
         self._kept: deque[bytes] = deque(maxlen=kept)
         self._newest = 0
@@ -60,25 +59,21 @@ class EventFeed:
         more slowly than events come misses those that are kept no longer; the numbers tell.
         """
         last = after if after <= self._newest else 0
-        self.num_followers += 1
-        try:
-            while True:
-                changed = self._changed
-                while batch := self._batch(last):
-                    last, _ = batch[-1]
-                    yield batch
-                    await asyncio.sleep(0)  # else a reader that has gone is noticed only after all that was kept
-                if self._closed:
-                    return
-                try:
-                    async with asyncio.timeout(idle_s):
-                        await changed.wait()
-                except TimeoutError:
-                    yield ()
-                else:
-                    await asyncio.sleep(self._collect_s)
-        finally:
-            self.num_followers -= 1
+        while True:
+            changed = self._changed
+            while batch := self._batch(last):
+                last, _ = batch[-1]
+                yield batch
+                await asyncio.sleep(0)  # else a reader that has gone is noticed only after all that was kept
+            if self._closed:
+                return
+            try:
+                async with asyncio.timeout(idle_s):
+                    await changed.wait()
+            except TimeoutError:
+                yield ()
+            else:
+                await asyncio.sleep(self._collect_s)
 
     def _batch(self, last: int) -> tuple[tuple[int, bytes], ...]:
         """Return the events after number ``last`` that are kept, as many as are sent at once."""

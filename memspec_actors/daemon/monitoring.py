@@ -14,7 +14,7 @@ __all__ = ["events", "metrics"]
 
 KEEP_ALIVE_S = 15.0
 KEEP_ALIVE = b": still here\n\n"
-MAX_FOLLOWERS = 64  # each gets every event
+MAX_READERS = 64  # each gets every event
 
 
 async def metrics(request: Request) -> Response:
@@ -25,16 +25,17 @@ async def metrics(request: Request) -> Response:
 
 async def events(request: Request) -> Response:
     """Stream the event log as it is written; with Last-Event-ID from there on, as far as it is kept."""
-    feed = Service.of(request).feed
+    service = Service.of(request)
     if request.method == "HEAD":
         return Response(media_type=EventStream.media_type)  # the stream itself would never end
-    if feed.num_followers >= MAX_FOLLOWERS:
-        raise Refusal(503, f"{MAX_FOLLOWERS} others follow the events already; try again later", code="too_many")
     given = request.headers.get("last-event-id", "")
     if given and not (given.isascii() and given.isdigit() and len(given) < 19):
         raise Refusal(400, f"Last-Event-ID is {given!r}; it must be the id of an event", param="Last-Event-ID")
-    following = feed.follow(int(given) if given else feed.newest, KEEP_ALIVE_S)
-    return EventStream(_stream(following), source=following)
+    if service.num_event_readers >= MAX_READERS:
+        raise Refusal(503, f"{MAX_READERS} others read the events already; try again later", code="too_many")
+    service.num_event_readers += 1
+    following = service.feed.follow(int(given) if given else service.feed.newest, KEEP_ALIVE_S)
+    return EventStream(_stream(following), source=following, at_end=service.event_reader_left)
 
 
 async def _stream(following: AsyncGenerator[tuple[tuple[int, bytes], ...], None]) -> AsyncGenerator[bytes, None]:

@@ -33,6 +33,7 @@ class Service:
         self.generations = Generations(config.serve)
         self.metrics = Metrics(lambda: self.generations.num_open)
         self.feed = EventFeed()
+        self.num_event_readers = 0
         self._engine: MemSpec | None = None
         self._serving: anyio.CancelScope | None = None
 
@@ -73,6 +74,9 @@ class Service:
         """Take in what happens in the engine."""
         self.feed.add(event)
         self.metrics.observe(event)
+
+    def event_reader_left(self) -> None:
+        self.num_event_readers -= 1
 
     def drain(self) -> None:
         """Take no more requests, and let those go who only look on."""

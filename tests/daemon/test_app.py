@@ -147,12 +147,16 @@ async def test_a_body_without_end_is_refused(client: httpx2.AsyncClient, monkeyp
     assert reply.headers["connection"] == "close"
 
 
-async def test_as_many_follow_the_events_as_it_can_bear(service: Service, client: httpx2.AsyncClient) -> None:
+async def test_as_many_read_the_events_as_it_can_bear(service: Service, client: httpx2.AsyncClient) -> None:
     """Every one of them gets every event: enough of them would bring decoding to a stand."""
-    service.feed.num_followers = monitoring.MAX_FOLLOWERS
-    reply = await client.get("/events")
-    assert (reply.status_code, reply.json()["error"]["code"]) == (503, "too_many")
-    assert reply.headers["retry-after"]
+    replies = [asyncio.create_task(client.get("/events")) for _ in range(monitoring.MAX_READERS + 1)]
+    (refused,), reading = await asyncio.wait(replies, return_when=asyncio.FIRST_COMPLETED)
+    assert (refused.result().status_code, refused.result().json()["error"]["code"]) == (503, "too_many")
+    assert refused.result().headers["retry-after"]
+    assert service.num_event_readers == monitoring.MAX_READERS
+    service.drain()
+    assert {(await each).status_code for each in reading} == {200}
+    assert service.num_event_readers == 0
 
 
 async def test_asking_for_the_events_head_alone_has_an_end(client: httpx2.AsyncClient) -> None:
