@@ -218,7 +218,7 @@ class ServeConfig(_Section, frozen=True, kw_only=True):
     queue_timeout_s: float = 60.0
     request_timeout_s: float = 600.0
     drain_timeout_s: float = 3.0
-    max_body: str | int = "4MiB"
+    max_body: str | int = "1MiB"
     allowed_hosts: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:

@@ -41,6 +41,7 @@ __all__ = [
     "TokenAlternative",
 ]
 
+Name = Annotated[str, Meta(max_length=200)]
 TokenCount = Annotated[int, Meta(ge=1, le=2**31 - 1)]
 TokenId = Annotated[int, Meta(ge=0, le=2**31 - 1)]
 Penalty = Annotated[float, Meta(ge=-2.0, le=2.0)]
@@ -64,7 +65,7 @@ class GenerationFields(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown
     length. ``user`` is taken and ignored.
     """
 
-    model: str
+    model: Name
     stream: bool | None = None
     stream_options: StreamOptions | None = None
     max_tokens: TokenCount | None = None
@@ -83,9 +84,9 @@ class GenerationFields(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown
     logit_bias: dict[TokenId, Annotated[float, Meta(ge=-100.0, le=100.0)]] | None = None
     n: Literal[1] | None = None
     user: str | None = None
-    policy: str | None = None
-    method: str | None = None
-    draft_model: str | UnsetType | None = UNSET
+    policy: Name | None = None
+    method: Name | None = None
+    draft_model: Name | UnsetType | None = UNSET
     num_draft_tokens: Annotated[int, Meta(ge=0, le=64)] | None = None
 
 

@@ -78,6 +78,6 @@ queue = 64                  # requests that may wait beside the one that runs
 queue_timeout_s = 60.0      # each waits so long for its first token,
 request_timeout_s = 600.0   # and may take so long in all
 drain_timeout_s = 3.0       # told to stop, the daemon lets running requests go on so long
-max_body = "4MiB"           # larger requests are refused
+max_body = "1MiB"           # larger requests are refused
 allowed_hosts = []          # names under which the daemon is reached beside its own
 """

@@ -12,6 +12,7 @@ from memspec_actors.daemon.refusals import Refusal
 __all__ = ["read_json"]
 
 BODY_TIMEOUT_S = 30.0
+MAX_COMPLAINT = 500  # characters: a field's name may be as long as the body
 T = TypeVar("T", bound=msgspec.Struct)
 _AT = re.compile(r"(?P<complaint>.*?)(?: - at (?P<key>`key` in )?`\$\.?(?P<path>.*?)(?:\[\.\.\.\])?`)?", re.DOTALL)
 _FIELD = re.compile(r"field `(?P<name>[^`]*)`")
@@ -51,7 +52,7 @@ def _refusal(message: str) -> Refusal:
 
     Of a mapping it says ``at `key` in `$.logit_bias` `` or ``at `$.logit_bias[...]` ``.
     """
-    at = _AT.fullmatch(message)
+    at = _AT.fullmatch(message[:MAX_COMPLAINT])
     assert at is not None, message
     complaint, path = at["complaint"].replace("`", "'"), at["path"]
     named = _FIELD.search(at["complaint"])

@@ -120,6 +120,8 @@ def test_a_lossy_method_is_told_from_a_lossless_one(client: openai.OpenAI) -> No
         ({"extra_body": {"draft_model": "codex"}}, "draft_model"),
         ({"extra_body": {"policy": "memspek"}}, "policy"),
         ({"extra_body": {"method": "adasdd"}}, "method"),
+        ({"extra_body": {"policy": "m" * 1000}}, "policy"),
+        ({"model": "m" * 1000}, "model"),
         ({"extra_body": {"method": "adasd", "num_draft_tokens": 3}}, "num_draft_tokens"),
         ({"extra_body": {"policy": "memspec", "draft_model": "code"}}, "draft_model"),
         ({"extra_body": {"num_draft_tokens": 65}}, "num_draft_tokens"),
