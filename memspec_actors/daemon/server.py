@@ -99,9 +99,16 @@ class _Server(uvicorn.Server):
     def _end_within(self, drain_s: float, exit_code: int) -> None:
         self.should_exit = True
         self._service.drain()
-        asyncio.get_running_loop().call_later(drain_s, self._service.generations.cancel_all)
+        loop = asyncio.get_running_loop()
+        loop.call_later(drain_s, self._service.generations.cancel_all)
+        loop.call_later(drain_s + END_S / 2, self._hang_up)
         signal.signal(signal.SIGALRM, lambda *_: _exit(exit_code))
         signal.setitimer(signal.ITIMER_REAL, ceil(drain_s + END_S) + CERTAIN_END_S)
+
+    def _hang_up(self) -> None:
+        """Let go of those who do not take what they are told, or have not told all of what they ask for."""
+        for connection in list(self.server_state.connections):
+            connection.transport.abort()
 
 
 def _exit(code: int) -> None:

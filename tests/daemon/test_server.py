@@ -103,6 +103,22 @@ def test_what_does_not_end_in_time_is_told_so(start_daemon: Any, tmp_path: Path)
         assert running.ended() == (130, "")
 
 
+def test_a_stop_lets_go_of_a_request_that_does_not_come(start_daemon: Any, tmp_path: Path) -> None:
+    """Whoever stops in the middle of a body would have the daemon end with a traceback."""
+    config = tmp_path / "memspec.toml"
+    config.write_text("[serve]\ndrain_timeout_s = 0.01\n")
+    with start_daemon("--config", str(config), toy="ticking") as running:
+        host, port = running.address.removeprefix("http://").split(":")
+        with socket.create_connection((host, int(port)), timeout=60) as client:
+            head = (
+                b"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nExpect: 100-continue\r\nContent-Length: 9\r\n\r\n"
+            )
+            client.sendall(head)
+            assert client.recv(100).startswith(b"HTTP/1.1 100 "), "the body is awaited"
+            running.process.send_signal(signal.SIGTERM)
+            assert running.ended() == (0, "")
+
+
 def test_a_second_signal_ends_at_once(start_daemon: Any) -> None:
     with (
         start_daemon(toy="ticking") as running,
