@@ -16,7 +16,6 @@ from memspec_actors.config import Config
 from memspec_actors.errors import ConfigError, InvalidRequest, SystemFailed
 from memspec_actors.methods import choose, decoding_alone
 from memspec_actors.models.arena import WeightArena
-from memspec_actors.models.device import open_transfer
 from memspec_actors.models.incremental import IncrementalDecoder
 from memspec_actors.models.loading import Throttle
 from memspec_actors.models.loadout import Loadout
@@ -279,7 +278,9 @@ class MemSpec:
             open_session=self._open_session,
             policy_of=self._policy_of,
             new_ranker=lambda policy, point: maker.make(policy, seed=point.seed, plan=point.plan),
-            reader=self._reader(throttle),
+            reader=ArenaReader(
+                WeightArena(loadout.budget_bytes, loadout.device), loadout.plans, loadout.num_common, throttle
+            ),
             residency=self._residency,
             schedule=self.config.schedule,
             capacity=loadout.capacity,
@@ -289,16 +290,6 @@ class MemSpec:
             new_workers=self._new_workers,
         )
         return wire(parts, self._observe)
-
-    def _reader(self, throttle: Throttle | None) -> ArenaReader:
-        loadout = self._loadout
-        return ArenaReader(
-            WeightArena(loadout.budget_bytes, loadout.device),
-            loadout.plans,
-            loadout.num_common,
-            throttle,
-            open_transfer(loadout.device),
-        )
 
     def _new_workers(self, name: str) -> Workers:
         """Give decoding its threads; what goes on beside it has few and comes second, so that it takes no core away."""

@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 
 from memspec_actors.errors import CheckpointError
-from memspec_actors.models.cache import planned_tokens
+from memspec_actors.models.cache import FIRST_CAPACITY, planned_tokens
 from memspec_actors.models.checkpoint import Checkpoint
 from memspec_actors.models.plan import LoadPlan
 from memspec_actors.models.typed_memory import RUN_DTYPES
@@ -106,9 +106,13 @@ def fitting_capacity(plan: MemoryPlan, drafts: Mapping[str, LoadPlan], memory_by
 
 
 def kv_bytes(plan: LoadPlan, context: int) -> int:
-    """Return the bytes of one sequence's keys and values, for ``context`` tokens or as many as the model takes."""
+    """Return the bytes of one sequence's keys and values, for ``context`` tokens or as many as the model takes.
+
+    A draft's on a device have room for `FIRST_CAPACITY` tokens from the beginning.
+    """
     checkpoint = plan.checkpoint
-    tokens = planned_tokens(min(context, checkpoint.max_positions))
+    least = FIRST_CAPACITY if plan.on_device and not plan.private else 0
+    tokens = planned_tokens(min(max(context, least), checkpoint.max_positions))
     return tokens * _kv_items(checkpoint) * RUN_DTYPES[plan.dtype].itemsize
 
 

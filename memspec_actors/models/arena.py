@@ -14,6 +14,7 @@ class WeightArena:
     def __init__(self, nbytes: int, device: Device = HOST) -> None:
         if nbytes < 0:
             raise ValueError(f"nbytes is {nbytes}; it must be >= 0")
+        self.device = device
         self._buffer = torch.empty(nbytes, dtype=torch.uint8, device=device.torch_device)
 
     @property

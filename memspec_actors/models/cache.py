@@ -16,11 +16,17 @@ FIRST_CAPACITY = 2048  # tokens; memory that is not written to yet costs nothing
 class KvCache:
     """Keys and values of one sequence, and the rotary tables that reach as far.
 
-    Raises DeviceFull, when it is made and when it grows, for want of memory on a device.
+    It may begin in the ``memory`` of an earlier sequence. Raises DeviceFull, when it is made and when it grows, for
+    want of memory on a device.
     """
 
     def __init__(
-        self, shape: DecoderShape, dtype: torch.dtype, max_tokens: int, device: torch.device = HOST.torch_device
+        self,
+        shape: DecoderShape,
+        dtype: torch.dtype,
+        max_tokens: int,
+        device: torch.device = HOST.torch_device,
+        memory: Memory | None = None,
     ) -> None:
         if max_tokens < 1:
             raise ValueError(f"max_tokens is {max_tokens}; it must be >= 1")
@@ -29,7 +35,7 @@ class KvCache:
         self._device = device
         self._length = 0
         self._row = new_row(shape, dtype)
-        self.memory = self._allocated(min(max_tokens, FIRST_CAPACITY, shape.max_positions))
+        self.memory = memory or self._allocated(min(max_tokens, FIRST_CAPACITY, shape.max_positions))
 
     @property
     def length(self) -> int:

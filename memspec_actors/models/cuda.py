@@ -5,6 +5,7 @@ was handed over. Only loads run beside it.
 """
 
 from collections.abc import Callable
+from threading import Lock
 
 import torch
 from torch import Tensor
@@ -21,6 +22,7 @@ class CudaDevice:
 
     def __init__(self, index: int) -> None:
         self.torch_device = torch.device("cuda", index)
+        self._recording_lock = Lock()
         # One stream for all recordings: each would get workspaces of its own.
         self._recording = torch.cuda.Stream(self.torch_device)  # type: ignore[no-untyped-call]
 
@@ -34,17 +36,18 @@ class CudaDevice:
     def copier(self) -> "CudaCopier":
         return CudaCopier(self.torch_device)
 
-    def repeatable(self, step: Callable[[], None]) -> Callable[[], None]:
+    def repeatable(self, step: Callable[[], None], rewind: Callable[[], None]) -> Callable[[], None]:
         """Record a step as a graph; replaying it costs one launch.
 
         Recorded without `torch.cuda.graph`, which would wait for the whole device, the load under way included, and
         forbid other threads what only the recording one must not do.
         """
-        with torch.cuda.device(self.torch_device):
+        with self._recording_lock, torch.cuda.device(self.torch_device):
             computing, graph = torch.cuda.default_stream(), torch.cuda.CUDAGraph()
             self._recording.wait_stream(computing)
             with torch.cuda.stream(self._recording):
                 for _ in range(TRIAL_RUNS):
+                    rewind()
                     step()
                 graph.capture_begin(capture_error_mode="thread_local")
                 try:

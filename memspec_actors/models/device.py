@@ -34,10 +34,11 @@ class Device(Protocol):
         """Return a way for bytes from host memory; None where files can be read straight into the device's."""
         ...
 
-    def repeatable(self, step: Callable[[], None]) -> Callable[[], None]:
+    def repeatable(self, step: Callable[[], None], rewind: Callable[[], None]) -> Callable[[], None]:
         """Return what does the same as ``step`` at each call, on the same memory, as cheaply as the device can.
 
-        ``step`` may be run a few times meanwhile. It makes no decision that depends on the tensors that it works on.
+        ``step`` may be tried a few times meanwhile, each time after ``rewind``. It makes no decision that depends on
+        what is in the tensors that it works on.
         """
         ...
 
@@ -51,7 +52,7 @@ class HostDevice:
     def copier(self) -> None:
         return None
 
-    def repeatable(self, step: Callable[[], None]) -> Callable[[], None]:
+    def repeatable(self, step: Callable[[], None], rewind: Callable[[], None]) -> Callable[[], None]:
         return step
 
 

@@ -10,7 +10,7 @@ from torch import Tensor
 from memspec_actors.models.architecture import DecoderShape
 from memspec_actors.models.cache import KvCache
 from memspec_actors.models.device import ids_on
-from memspec_actors.models.lean_pass import LeanPass, ModelWeights
+from memspec_actors.models.lean_pass import LeanPass, Memory, ModelWeights
 from memspec_actors.models.linear import LinearMap
 from memspec_actors.models.runner import Cache
 from memspec_actors.models.script import as_written, outside_python
@@ -73,6 +73,15 @@ class LeanRunner:
                 drafted = self._pass.draft(ids_on(self.device, ids), own.length, num, num_ids, own.memory)
         own.extend(end)
         return drafted
+
+    def fixed(self, token: Tensor, place: Tensor, memory: Memory) -> Tensor:
+        """Run one token at a place, both (1,) int64 tensors that are not looked at, and return its logits (1, V).
+
+        Keys and values of later places are to be numbers.
+        """
+        with as_written():
+            logits: Tensor = self._pass.fixed(token, place, memory)
+        return logits
 
     def _own(self, cache: Cache) -> KvCache:
         if not isinstance(cache, KvCache):

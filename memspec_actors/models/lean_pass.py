@@ -95,7 +95,7 @@ class LeanPass(nn.Module):
     def forward(self, ids: Tensor, start: int, memory: Memory, last_only: bool) -> Tensor:
         """Run a block of T tokens, each seeing the sequence and those before it; return (T, V) or (1, V)."""
         weights, num = self.weights, ids.size(0)
-        end, head_dim, num_turned = start + num, memory.kv.size(4), self.num_heads + memory.kv.size(2)
+        end = start + num
         hidden = F.embedding(ids, weights.embedding)  # (T, D)
         cos, sin = memory.cos[start:end].unsqueeze(1), memory.sin[start:end].unsqueeze(1)  # (T, 1, head_dim)
         first = max(0, start + 1 - self.window)  # no token of the block sees those before
@@ -103,26 +103,47 @@ class LeanPass(nn.Module):
         if num > 1 and (start > 0 or end > self.window):
             mask = self._mask(start, first, end, hidden)
         for index, layer in enumerate(weights.layers):
-            heads = map_rows(layer.qkv, self._norm(hidden, layer.input_norm)).view(num, -1, head_dim)
-            self._normalise_heads(heads, layer)
-            turned = heads[:, :num_turned]
-            turned = torch.addcmul(turned * cos, turned.roll([head_dim // 2], [-1]), sin).transpose(0, 1)
+            query, key, value = self._heads(hidden, layer, cos, sin)
             keys, values = memory.kv[index, 0], memory.kv[index, 1]
-            keys[:, start:end] = turned[self.num_heads :]
-            values[:, start:end] = heads[:, num_turned:].transpose(0, 1)
+            keys[:, start:end] = key
+            values[:, start:end] = value
             attended = F.scaled_dot_product_attention(  # (1, H, T, head_dim)
-                turned[: self.num_heads].unsqueeze(0),
+                query.unsqueeze(0),
                 keys[:, first:end].unsqueeze(0),
                 values[:, first:end].unsqueeze(0),
                 attn_mask=mask,
                 is_causal=mask is None and num > 1,
                 enable_gqa=self.num_heads != keys.size(0),
             )
-            add_mapped(hidden, layer.out, attended[0].transpose(0, 1).reshape(num, -1))
-            gate, up = map_rows(layer.gate_up, self._norm(hidden, layer.post_norm)).chunk(2, -1)
-            add_mapped(hidden, layer.down, F.silu(gate, inplace=True).mul_(up))
+            self._add_layer(hidden, layer, attended[0].transpose(0, 1).reshape(num, -1))
         if last_only:
             hidden = hidden[-1:]
+        return map_rows(weights.head, self._norm(hidden, weights.norm))
+
+    @torch.jit.export
+    def fixed(self, token: Tensor, place: Tensor, memory: Memory) -> Tensor:
+        """Run one token at a place that need not be known here, both (1,) int64; return its logits (1, V).
+
+        The work is the same for every place: all of the memory is attended to, through a mask. What lies beyond the
+        place counts for nothing, but must be numbers.
+        """
+        weights, kv = self.weights, memory.kv
+        hidden = F.embedding(token, weights.embedding)  # (1, D)
+        cos, sin = memory.cos.index_select(0, place).unsqueeze(1), memory.sin.index_select(0, place).unsqueeze(1)
+        places = torch.arange(kv.size(3), device=kv.device)
+        hidden_ones = (places > place).logical_or_(places <= place - self.window).unsqueeze(0)
+        mask = torch.zeros([1, kv.size(3)], dtype=kv.dtype, device=kv.device).masked_fill_(hidden_ones, float("-inf"))
+        for index, layer in enumerate(weights.layers):
+            query, key, value = self._heads(hidden, layer, cos, sin)
+            keys, values = kv[index, 0], kv[index, 1]
+            keys.index_copy_(1, place, key)
+            values.index_copy_(1, place, value)
+            # The query heads that share a key head take the place of tokens: nothing is repeated for them.
+            grouped = query.view(1, keys.size(0), -1, kv.size(4))  # (1, Hkv, G, head_dim)
+            attended = F.scaled_dot_product_attention(
+                grouped, keys.unsqueeze(0), values.unsqueeze(0), attn_mask=mask.expand(grouped.size(2), -1)
+            )
+            self._add_layer(hidden, layer, attended.reshape(1, -1))
         return map_rows(weights.head, self._norm(hidden, weights.norm))
 
     @torch.jit.export
@@ -159,6 +180,22 @@ class LeanPass(nn.Module):
             start += 1
             drafted.append(token)
         return drafted
+
+    def _heads(self, hidden: Tensor, layer: LayerWeights, cos: Tensor, sin: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Return queries (H, T, head_dim), keys and values (Hkv, T, head_dim) of T tokens, turned by cos and sin."""
+        head_dim = cos.size(-1)
+        heads = map_rows(layer.qkv, self._norm(hidden, layer.input_norm)).view(hidden.size(0), -1, head_dim)
+        self._normalise_heads(heads, layer)
+        num_turned = (heads.size(1) + self.num_heads) // 2
+        turned = heads[:, :num_turned]
+        turned = torch.addcmul(turned * cos, turned.roll([head_dim // 2], [-1]), sin).transpose(0, 1)
+        return turned[: self.num_heads], turned[self.num_heads :], heads[:, num_turned:].transpose(0, 1)
+
+    def _add_layer(self, hidden: Tensor, layer: LayerWeights, attended: Tensor) -> None:
+        """Add to ``hidden`` (T, D) what a layer makes of attention's outcome (T, q)."""
+        add_mapped(hidden, layer.out, attended)
+        gate, up = map_rows(layer.gate_up, self._norm(hidden, layer.post_norm)).chunk(2, -1)
+        add_mapped(hidden, layer.down, F.silu(gate, inplace=True).mul_(up))
 
     def _through_layers(self, token: int, start: int, memory: Memory) -> None:
         """Run one token in float32 up to the final norm; its state lies in the row."""

@@ -24,7 +24,7 @@ class MpsDevice:
     def copier(self) -> "MpsCopier":
         return MpsCopier()
 
-    def repeatable(self, step: Callable[[], None]) -> Callable[[], None]:
+    def repeatable(self, step: Callable[[], None], rewind: Callable[[], None]) -> Callable[[], None]:
         return step
 
 

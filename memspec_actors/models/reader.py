@@ -5,10 +5,12 @@ from typing import NamedTuple, Protocol
 
 from memspec_actors.errors import LoadError
 from memspec_actors.models.arena import WeightArena
+from memspec_actors.models.device import HOST, open_transfer
+from memspec_actors.models.device_slots import DeviceSlots
+from memspec_actors.models.lean import LeanRunner
 from memspec_actors.models.loading import LoadReport, Throttle, load_into
 from memspec_actors.models.plan import LoadPlan
 from memspec_actors.models.runner import Runner
-from memspec_actors.models.transfer import Transfer
 from memspec_actors.protocols.messages import Placement
 
 __all__ = ["ArenaReader", "DraftReader", "ReadDraft"]
@@ -42,10 +44,7 @@ class DraftReader(Protocol):
 
 
 class ArenaReader:
-    """Read checkpoints by their load plans into an arena; ``throttle`` emulates slow storage.
-
-    An arena on a device is reached by ``transfer``.
-    """
+    """Read checkpoints by their load plans into an arena; ``throttle`` emulates slow storage."""
 
     def __init__(
         self,
@@ -53,13 +52,13 @@ class ArenaReader:
         plans: Mapping[str, LoadPlan],
         num_common: Mapping[str, int],
         throttle: Throttle | None = None,
-        transfer: Transfer | None = None,
     ) -> None:
         self._arena = arena
         self._plans = plans
         self._num_common = num_common
         self._throttle = throttle
-        self._transfer = transfer
+        self._transfer = open_transfer(arena.device)
+        self._slots = None if arena.device is HOST else DeviceSlots(arena.device)
 
     @property
     def emulated(self) -> bool:
@@ -86,6 +85,8 @@ class ArenaReader:
                 transfer=self._transfer,
             )
             runner = None if report.cancelled else plan.bind(view)
+            if self._slots is not None and isinstance(runner, LeanRunner):
+                runner = self._slots.bind(plan, runner, placement.offset, self._num_common[draft])
         except (OSError, MemoryError, RuntimeError) as error:  # torch says RuntimeError when memory is out
             raise LoadError(f"draft {draft!r} could not be read from {plan.path}: {error!r}") from error
         return ReadDraft(report, runner, self._num_common[draft])

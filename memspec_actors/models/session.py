@@ -6,6 +6,7 @@ the target's cache holds all committed tokens but the last.
 
 from collections import deque
 from collections.abc import Collection, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from threading import Lock
 from time import perf_counter_ns
@@ -13,14 +14,15 @@ from time import perf_counter_ns
 import torch
 from torch import Tensor
 
-from memspec_actors.errors import InvalidLogits
+from memspec_actors.errors import DeviceFull, InvalidLogits
+from memspec_actors.models.device_draft import DeviceDraft
 from memspec_actors.models.draft_cache import DraftCache
 from memspec_actors.models.runner import Cache, GreedyDrafter, Runner
 from memspec_actors.protocols.feedback import Shadow
 from memspec_actors.protocols.messages import ResidentDraft, ThresholdsPublished
 from memspec_actors.protocols.requests import GenerationRequest
 from memspec_actors.protocols.results import TokenLogprob
-from memspec_actors.speculation.accept import AcceptanceRule, Draw, Proposal, propose
+from memspec_actors.speculation.accept import AcceptanceRule, Draw, Exact, Proposal, judge_unseen, propose
 from memspec_actors.speculation.adjustment import LogitAdjustment
 from memspec_actors.speculation.commit import Commit, CommitState, max_draft_tokens
 from memspec_actors.speculation.logprobs import token_logprobs
@@ -126,12 +128,19 @@ class DecodeSession:
     def _draft_and_verify(self, bound: BoundDraft, own: DraftCache, length: int, started: int) -> StepOutcome:
         catch_up_tokens = 0 if self._last == bound.draft else self._catch_up(own, self.tokens)
         caught_up_at = perf_counter_ns()
-        proposal, signals = self._draft(bound, own.cache, length)
-        drafted_at = perf_counter_ns()
-        drafted = proposal.ids
-        logits = self.target.forward([self.tokens[-1], *drafted], self._target_cache)[:, : self.num_ids]
-        adjusted = self._adjusted(logits, drafted)
-        verdict = self.accept.verify(proposal, adjusted, self.request.sampling, self._noise, len(self.tokens))
+        if isinstance(bound.runner, DeviceDraft) and self._drafts_blindly and self._takes_maxima:
+            text = bound.runner.draft_unseen(self.tokens[own.cache.length :], own.cache, length)
+            drafted_at = perf_counter_ns()
+            logits = self.target.forward(text, self._target_cache)[:, : self.num_ids]
+            drafted, verdict = judge_unseen(text[1:], logits)
+            signals: tuple[float, ...] = (0.0,) * length
+        else:
+            proposal, signals = self._draft(bound, own.cache, length)
+            drafted_at = perf_counter_ns()
+            drafted = proposal.ids
+            logits = self.target.forward([self.tokens[-1], *drafted], self._target_cache)[:, : self.num_ids]
+            adjusted = self._adjusted(self._at_hand(logits), drafted)
+            verdict = self.accept.verify(proposal, adjusted, self.request.sampling, self._noise, len(self.tokens))
         commit = self._commit([*drafted[: verdict.num_accepted], verdict.next_id])
         own.cache.truncate(min(own.cache.length, len(self.tokens) - 1))
         self._last = bound.draft
@@ -162,15 +171,16 @@ class DecodeSession:
         """Feed the committed tokens (all but the last) to a draft that is not at work; return how many it holds.
 
         Runs beside `step` in another thread: it touches nothing but this draft's own cache, and reads a snapshot. A
-        step with this very draft waits for it.
+        step with this very draft waits for it. A draft for whose keys and values there is no memory stays cold.
         """
-        own = self._cache(bound)
-        with own.lock:
-            tokens = self.tokens[: bound.runner.max_positions + 1]
-            if any(token >= bound.num_common for token in tokens[:-1]):
-                return 0
-            self._catch_up(own, tokens)
-            return own.cache.length
+        with suppress(DeviceFull):
+            own = self._cache(bound)
+            with own.lock:
+                tokens = self.tokens[: bound.runner.max_positions + 1]
+                if all(token < bound.num_common for token in tokens[:-1]):
+                    self._catch_up(own, tokens)
+                    return own.cache.length
+        return 0
 
     def keep(self, drafts: Collection[ResidentDraft]) -> None:
         """Let go of the caches of all drafts but these: a draft that has left memory comes back as another load."""
@@ -202,10 +212,9 @@ class DecodeSession:
         )
 
     def _choose(self, logits: Tensor) -> int:
-        nothing = Proposal(())
-        return self.accept.verify(
-            nothing, self._adjusted(logits[:, : self.num_ids], ()), self.request.sampling, self._noise, len(self.tokens)
-        ).next_id
+        at_hand = self._at_hand(logits[:, : self.num_ids])
+        adjusted, nothing = self._adjusted(at_hand, ()), Proposal(())
+        return self.accept.verify(nothing, adjusted, self.request.sampling, self._noise, len(self.tokens)).next_id
 
     def _cache(self, bound: BoundDraft) -> DraftCache:
         """Return the cache of this very load; one of an earlier load of the same draft is dropped."""
@@ -238,7 +247,7 @@ class DecodeSession:
         draws: list[Draw] = []
         signals: list[float] = []
         while len(draws) < length:
-            logits = bound.runner.forward(feed, cache, last_only=True)[-1:, : bound.num_common]
+            logits = self._at_hand(bound.runner.forward(feed, cache, last_only=True)[-1:, : bound.num_common])
             logits = self._adjusted(logits, [draw.id for draw in draws])[-1]
             position = len(self.tokens) + len(draws)
             try:
@@ -272,6 +281,15 @@ class DecodeSession:
             and not self.accept.needs_draft_probs
         )
 
+    @property
+    def _takes_maxima(self) -> bool:
+        """Tell whether the target's largest logits decide, as they come."""
+        return self._adjustment is None and isinstance(self.accept, Exact)
+
+    def _at_hand(self, logits: Tensor) -> Tensor:
+        """Return logits where rules go about them: on the host, but where no more than maxima are taken."""
+        return logits if self._takes_maxima else logits.cpu()
+
     def _adjusted(self, logits: Tensor, drafted: Sequence[int]) -> Tensor:
         """Return what is drawn from: logits (T, V) after the committed text and ``drafted``, adjusted if asked for."""
         return logits if self._adjustment is None else self._adjustment.apply(logits, self.generated, drafted)
@@ -280,7 +298,7 @@ class DecodeSession:
         num_top = self.request.sampling.logprobs
         if num_top is None:
             return None
-        logprobs = token_logprobs(logits[:, : self.num_ids], commit.ids, num_top)
+        logprobs = token_logprobs(logits[:, : self.num_ids].cpu(), commit.ids, num_top)
         self.logprobs.extend(logprobs)
         return logprobs
 

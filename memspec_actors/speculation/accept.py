@@ -21,6 +21,7 @@ __all__ = [
     "Rejection",
     "Verdict",
     "argmax_of",
+    "judge_unseen",
     "propose",
 ]
 
@@ -166,6 +167,21 @@ def argmax_of(target_logits: Tensor) -> list[int]:
         raise InvalidLogits(f"the target's largest logits are {best.tolist()}; check the checkpoint and its dtype")
     ids: list[int] = argmax.tolist()
     return ids
+
+
+def judge_unseen(drafted: Tensor, target_logits: Tensor) -> tuple[tuple[int, ...], Verdict]:
+    """Return k drafted tokens and what `Exact` says of them, both of which only their device knows so far.
+
+    ``drafted`` is (k,) int64, ``target_logits`` (k + 1, V). A device is waited for once. Raises InvalidLogits as
+    `argmax_of` does.
+    """
+    best, argmax = target_logits.max(dim=-1)
+    seen: list[int] = torch.cat((drafted, argmax, best.isfinite().all()[None].long())).tolist()
+    ids, own, finite = tuple(seen[: len(drafted)]), seen[len(drafted) : -1], seen[-1]
+    if not finite:
+        own = argmax_of(target_logits)  # raises, naming the logits
+    num_accepted = _common_prefix(ids, own)
+    return ids, Verdict(num_accepted, own[num_accepted])
 
 
 def propose(

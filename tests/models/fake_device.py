@@ -69,8 +69,9 @@ class FakeDevice:
         self.num_copiers += 1
         return LateCopier(self.num_copiers)
 
-    def repeatable(self, step: Callable[[], None]) -> Callable[[], None]:
+    def repeatable(self, step: Callable[[], None], rewind: Callable[[], None]) -> Callable[[], None]:
         for _ in range(TRIAL_RUNS):
+            rewind()
             step()
         self.recorded += 1
 

@@ -1,0 +1,74 @@
+"""What logits on a device are asked for: rules that go about distributions get them on the host, in one piece."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from memspec_actors.models.runner import Cache
+from memspec_actors.models.session import DecodeSession
+from memspec_actors.models.testing import ToyRunner
+from memspec_actors.protocols.requests import SamplingParams
+from tests.models.test_session import bound, session_of
+
+ALLOWED = {Tensor.cpu, Tensor.__getitem__, Tensor.shape.__get__, Tensor.device.__get__}  # type: ignore[attr-defined]
+
+
+class Elsewhere(Tensor):
+    """Logits that can be cut and brought to the host, and nothing else."""
+
+    num_copies = 0
+
+    @classmethod
+    def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        assert func in ALLOWED, f"{func} of logits on a device"
+        with torch._C.DisableTorchFunctionSubclass():
+            result = func(*args, **(kwargs or {}))
+            if func is Tensor.cpu:
+                cls.num_copies += 1
+                return result.as_subclass(Tensor)
+            return result.as_subclass(cls) if isinstance(result, Tensor) else result
+
+
+class FarRunner(ToyRunner):
+    """A toy model whose logits are elsewhere."""
+
+    def forward(self, ids: Tensor | Sequence[int], cache: Cache, last_only: bool = False) -> Tensor:
+        return super().forward(ids, cache, last_only).as_subclass(Elsewhere)
+
+
+def decode(runner: type[ToyRunner], sampling: SamplingParams, accept: str) -> DecodeSession:
+    session = session_of(runner(), sampling=sampling, accept=accept, k=4)
+    draft, outcome = bound("a", runner(error_rate=0.3)), session.prefill()
+    while outcome.commit.finish_reason is None:
+        outcome = session.step(draft)
+    return session
+
+
+@pytest.mark.parametrize(
+    ("sampling", "accept"),
+    [
+        (SamplingParams(temperature=0.8), "match"),
+        (SamplingParams(temperature=0.8, top_p=0.9), "rejection"),
+        (SamplingParams(temperature=0.8, logprobs=3), "match"),
+        (SamplingParams(repetition_penalty=1.3), "exact"),
+        (SamplingParams(), "bayes"),
+        (SamplingParams(), "typical"),
+    ],
+    ids=str,
+)
+def test_rules_see_logits_on_the_host(sampling: SamplingParams, accept: str) -> None:
+    """Their random numbers and tables are there: mixing the two fails, and on some GPUs float64 does."""
+    near, far = decode(ToyRunner, sampling, accept), decode(FarRunner, sampling, accept)
+    assert far.tokens == near.tokens
+    assert far.logprobs == near.logprobs
+
+
+def test_an_iteration_fetches_the_targets_logits_once() -> None:
+    session = session_of(FarRunner(), sampling=SamplingParams(temperature=0.8), accept="match", k=4)
+    session.prefill()
+    Elsewhere.num_copies = 0
+    outcome = session.step(bound("a", FarRunner()))
+    assert Elsewhere.num_copies == outcome.drafted + 1 == 5
