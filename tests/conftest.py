@@ -2,9 +2,19 @@
 
 import os
 
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
+
+# Toys gain nothing by torch's threads, which wait for one another where the machine has other work. What a test says of
+# threads it says to torch itself.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 # The same examples at every run, so that a failure is of the change at hand; HYPOTHESIS_PROFILE=explore draws new ones.
-settings.register_profile("repeat", derandomize=True)
-settings.register_profile("explore", derandomize=False)
+# No example is too slow, for on a busy machine any may be; and examples share fixtures that they do not change.
+settings.register_profile(
+    "repeat",
+    derandomize=True,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
+)
+settings.register_profile("explore", settings.get_profile("repeat"), derandomize=False)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "repeat"))

@@ -7,16 +7,25 @@ from pathlib import Path
 import pytest
 
 from memspec_actors import Config, MemSpec, SamplingParams
-from memspec_actors.config import EventsConfig, SpeculationConfig
+from memspec_actors.config import EventsConfig, ScheduleConfig, SpeculationConfig
 from memspec_actors.protocols import events
 from memspec_actors.telemetry.audit import audit
 from memspec_actors.telemetry.reader import EventReader, read_events
 from memspec_actors.zoo.world import sample_request
+from tests.patience import until
 
 pytestmark = pytest.mark.anyio
 
 PROMPT = sample_request(random.Random("eval:adasd"), ("general", "law"), split="eval").prompt_text
 TOKENS = 60
+INLINE = ScheduleConfig(prediction="inline")  # so that the very first iteration drafts
+
+
+async def keep(engine: MemSpec, *drafts: str) -> None:
+    """Have drafts in memory for good: what a lossy rule lets through depends on which draft there is."""
+    for draft in drafts:
+        await engine.steer_draft("pin", draft)
+    await until(lambda: set(drafts) <= set(engine.residency().resident))
 
 
 @pytest.fixture
@@ -29,7 +38,7 @@ async def test_lossless_methods_give_the_targets_text_and_lossy_ones_say_what_th
 ) -> None:
     """Behaviour 7 under every stop rule; a lossy text would pass for the target's own."""
     path = tmp_path / "events.jsonl"
-    async with MemSpec.open(Config(events=EventsConfig(path=str(path)))) as engine:
+    async with MemSpec.open(Config(events=EventsConfig(path=str(path)), schedule=INLINE)) as engine:
         reference = await engine.generate(PROMPT, max_new_tokens=TOKENS, method="target")
         for options in (
             {"method": "vanilla"}, {"method": "gen-only"}, {"method": "assistedgen"}, {"stop": "heuristic"},
@@ -39,6 +48,7 @@ async def test_lossless_methods_give_the_targets_text_and_lossy_ones_say_what_th
             assert result.token_ids == reference.token_ids, options
             assert result.lossless and result.metrics.departures.num_tokens == 0
         assert not caplog.records
+        await keep(engine, "general")
         lossy = [
             await engine.generate(PROMPT, max_new_tokens=TOKENS, method="adasd", policy="static:general")
             for _ in range(2)
@@ -67,10 +77,9 @@ async def test_lossless_methods_give_the_targets_text_and_lossy_ones_say_what_th
 async def test_sampled_text_under_a_lossy_rule_is_a_function_of_seed_and_drafts() -> None:
     """Behaviours 11 and 25: what one text taught would leak into another, or the speed of an actor decide."""
     sampling = SamplingParams(temperature=1.0, seed=3)
-    async with MemSpec.open(Config(speculation=SpeculationConfig(method="adasd"))) as engine:
+    async with MemSpec.open(Config(speculation=SpeculationConfig(method="adasd"), schedule=INLINE)) as engine:
         texts = []
-        await engine.generate(PROMPT, max_new_tokens=20, policy="static:law")
-        await engine.generate(PROMPT, max_new_tokens=20, policy="static:general")  # both are resident from now on
+        await keep(engine, "law", "general")
         for _ in range(2):
             result = await engine.generate(PROMPT, max_new_tokens=TOKENS, sampling=sampling, policy="static:general")
             texts.append(result.token_ids)

@@ -241,7 +241,7 @@ def configs() -> st.SearchStrategy[Config]:
     )
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(configs())
 def test_dump_loads_back_equal(tmp_path_factory: pytest.TempPathFactory, config: Config) -> None:
     """`config show` must print the configuration that runs, whatever is in it: quotes, no drafts, no predictor."""

@@ -399,6 +399,20 @@ def test_invariants_hold_in_every_interleaving_of_five_requests(block: int, tmp_
         assert not world.crashes
 
 
+def test_a_request_that_names_a_draft_gets_it_whoever_else_waits(tmp_path: Path) -> None:
+    """Behaviour 14: five requests, five drafts, room for one or two; a draft of another request might stay for ever."""
+
+    async def scenario(world: World) -> None:
+        streams = [world.request(i, f"static:{name}") for i, name in enumerate(DRAFTS)]
+        results = await asyncio.gather(*map(read_to_end, streams))
+        for name, result in zip(DRAFTS, results, strict=True):
+            assert result.scheduling.drafts.keys() == {name}
+            assert result.scheduling.drafts[name].iterations > 0
+
+    for seed in range(5):
+        run_world(seed, tmp_path / f"{seed}", Faults(), scenario)
+
+
 @pytest.mark.parametrize("block", range(5))
 def test_generation_goes_on_whoever_dies(block: int, tmp_path: Path) -> None:
     """Invariant 7: every actor but the Decoder crashes again and again."""

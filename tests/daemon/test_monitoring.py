@@ -1,6 +1,7 @@
 """What operators and their tools read from the running daemon."""
 
 import json
+import time
 from typing import Any
 
 import httpx2
@@ -10,6 +11,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from memspec_actors.protocols.events import SystemStarted
+from tests.patience import PATIENCE_S
 
 
 def test_health_is_ok_once_models_are_loaded(daemon: str) -> None:
@@ -67,8 +69,16 @@ def status_of(daemon: str, name: str) -> dict[str, Any]:
     return status
 
 
+def wait_until_loaded(daemon: str, name: str) -> None:
+    deadline = time.monotonic() + PATIENCE_S
+    while status_of(daemon, name)["status"] != "loaded":
+        assert time.monotonic() < deadline, f"{name} is not loaded after a minute"
+        time.sleep(0.01)
+
+
 def test_drafts_are_loaded_pinned_and_unloaded_as_asked(daemon: str, client: openai.OpenAI) -> None:
     assert httpx2.post(f"{daemon}/drafts/law/pin").json()["pinned"] is True
+    wait_until_loaded(daemon, "law")
     for name in ("code", "math"):
         client.completions.create(model="memspec-zoo", prompt=[5, 6], max_tokens=8, extra_body={"draft_model": name})
         assert status_of(daemon, "law")["status"] == "loaded"

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import safetensors
 import torch
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from safetensors.torch import load_file
 
@@ -283,7 +283,7 @@ ENTRIES = st.dictionaries(
 )
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=150)
 @given(entries=ENTRIES, num_data=st.integers(0, 32))
 def test_any_header_is_taken_only_if_safetensors_takes_it(
     tmp_path: Path, entries: dict[str, Any], num_data: int
@@ -292,7 +292,7 @@ def test_any_header_is_taken_only_if_safetensors_takes_it(
     check_against_safetensors(tmp_path / "any.safetensors", with_header(json.dumps(entries).encode(), bytes(num_data)))
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=150)
 @given(data=st.data())
 def test_a_header_with_damaged_bytes_never_ends_in_another_error(tmp_path: Path, data: st.DataObject) -> None:
     """Else a flipped bit on disk would end in a traceback instead of a message that names the file."""

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, example, given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from memspec_actors.models.incremental import IncrementalDecoder
@@ -23,7 +23,7 @@ def pieces(tokenizer: Tokenizer, ids: list[int]) -> list[str]:
     return [*(decoder.feed(index) for index in ids), decoder.flush()]
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=150)
 @given(
     text=st.lists(st.one_of(st.sampled_from(SAMPLES), st.text(max_size=4)), max_size=60).map("".join),
 )
@@ -36,7 +36,7 @@ def test_pieces_of_real_text_join_to_it(tokenizer: Tokenizer, text: str) -> None
     assert sum(piece.count(REPLACEMENT) for piece in given_out) == whole.count(REPLACEMENT)
 
 
-@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=300)
 @given(data=st.data())
 def test_pieces_of_any_ids_join_to_their_decoding(tokenizer: Tokenizer, data: st.DataObject) -> None:
     """Else a model that emits stray bytes or special tokens would make the stream and the result disagree."""
@@ -46,7 +46,7 @@ def test_pieces_of_any_ids_join_to_their_decoding(tokenizer: Tokenizer, data: st
     assert "".join(pieces(tokenizer, ids)) == tokenizer.decode(ids)
 
 
-@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=200)
 @given(data=st.data())
 def test_special_tokens_amid_a_character_do_not_break_it(tokenizer: Tokenizer, data: st.DataObject) -> None:
     """Else a skipped control token between two bytes would leave a broken character in the stream only."""
@@ -55,7 +55,7 @@ def test_special_tokens_amid_a_character_do_not_break_it(tokenizer: Tokenizer, d
     assert "".join(pieces(tokenizer, ids)) == tokenizer.decode(ids)
 
 
-@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=20)
 @given(text=st.lists(st.sampled_from(SAMPLES), min_size=60, max_size=200).map("".join))
 @example(text="</s>" * 150 + " a")
 @example(text=" " * 150)

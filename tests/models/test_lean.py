@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 import torch
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 from transformers import AutoModelForCausalLM, LlamaConfig
@@ -98,7 +98,7 @@ def test_rollback_to_every_length_equals_a_fresh_computation(make_checkpoint: Ca
         torch.testing.assert_close(again, fresh, atol=TOLERANCE, rtol=0)
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=25)
 @given(
     steps=st.lists(st.tuples(st.integers(1, 9), st.integers(0, 9)), min_size=1, max_size=12),
     kind=st.sampled_from(["llama", "qwen2", "qwen3", "mistral"]),

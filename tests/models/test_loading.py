@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from safetensors.torch import load_file
 from torch import Tensor
@@ -65,7 +65,7 @@ def test_every_weight_arrives(make_checkpoint: Callable[..., Path], kind: str, s
         assert (report.nbytes, report.cancelled, report.emulated) == (plan.file_nbytes, False, False)
 
 
-@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=20)
 @given(chunk_bytes=st.integers(1, 5000), stored=st.sampled_from([torch.float32, torch.bfloat16]))
 def test_the_chunk_size_does_not_matter(
     make_checkpoint: Callable[..., Path], chunk_bytes: int, stored: torch.dtype

@@ -87,7 +87,7 @@ def plain_greedy(target: ToyRunner, num: int, end_ids: frozenset[int] = frozense
     return tokens[len(PROMPT) :]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     seed=st.integers(0, 10_000),
     k=st.integers(0, 7),

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from tokenizers import Tokenizer as Backend
 from tokenizers.processors import TemplateProcessing
@@ -48,7 +48,7 @@ TEXTS = st.one_of(
 )
 
 
-@settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=80)
 @given(text=TEXTS, special=st.booleans())
 def test_ids_and_text_equal_transformers(tokenizer_directory: Path, text: str, special: bool) -> None:
     """Else the model would be asked something else than what the user wrote."""

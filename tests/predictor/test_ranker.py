@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 import tokenizers
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from safetensors.torch import load_file, save_file
 
@@ -31,7 +31,7 @@ def artefact(make_trace: TraceMaker, encoder_dir: Path, tmp_path: Path) -> Path:
 ids = st.lists(st.integers(-3, 40), max_size=150).map(tuple)
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60)
 @given(prompt=ids, recent=ids, interval=st.integers(0, 5))
 def test_any_context_gives_a_finite_permutation(
     artefact: Path, prompt: tuple[int, ...], recent: tuple[int, ...], interval: int

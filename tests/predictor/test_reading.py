@@ -43,7 +43,7 @@ def _literal_acceptance(target: ToyRunner, draft: ToyRunner, prefix: list[int], 
     return accepted
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     seed=st.integers(0, 10**6),
     prompt=st.lists(st.integers(1, 14), min_size=1, max_size=6),

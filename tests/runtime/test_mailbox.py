@@ -4,7 +4,7 @@ import asyncio
 from dataclasses import dataclass
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from memspec_actors.errors import MailboxFull
@@ -73,7 +73,6 @@ steps = st.lists(
 )
 
 
-@settings(deadline=None)
 @given(steps)
 def test_every_history_agrees_with_plain_lists(history: list[Message | str]) -> None:
     """A lost, doubled, reordered or stale message, or an ask that still waits after a crash, would be a difference."""

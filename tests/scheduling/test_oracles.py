@@ -102,7 +102,7 @@ cases = given(
 )
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @cases
 def test_no_sequence_of_choices_takes_less_time(
     seed: int, num_drafts: int, capacity: int, interval: int, load_ticks: int, length: int
@@ -114,7 +114,7 @@ def test_no_sequence_of_choices_takes_less_time(
     assert planned.decode_s == pytest.approx(_least_s(machine, record, 1, None))
 
 
-@settings(max_examples=20, deadline=None, derandomize=True)  # loads that end at the very boundary are a toss-up
+@settings(max_examples=20, derandomize=True)  # loads that end at the very boundary are a toss-up
 @cases
 def test_the_engine_takes_exactly_the_time_that_the_plan_promises(
     seed: int, num_drafts: int, capacity: int, interval: int, load_ticks: int, length: int

@@ -676,4 +676,4 @@ class ResidencyMachine(RuleBasedStateMachine):
 
 
 TestResidencyMachine = ResidencyMachine.TestCase
-TestResidencyMachine.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+TestResidencyMachine.settings = settings(max_examples=60, stateful_step_count=40)

@@ -57,7 +57,7 @@ def _history(log: Path) -> list[tuple[object, ...]]:
     return history
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(
     policy_name=st.sampled_from(POLICIES),
     seed=st.integers(0, 10**6),

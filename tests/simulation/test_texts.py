@@ -7,7 +7,7 @@ from memspec_actors.simulation.texts import shortened, with_drafts
 from tests.simulation.toys import Toys
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(seed=st.integers(0, 10**6), length=st.integers(1, 40), k=st.integers(1, 5))
 def test_a_shortened_trace_is_the_trace_of_a_shorter_text(seed: int, length: int, k: int) -> None:
     rates = [0.1, 0.5]

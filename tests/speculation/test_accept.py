@@ -181,7 +181,7 @@ def test_an_unknown_rule_is_refused_with_the_nearest() -> None:
         acceptance_rule("rejektion", greedy=True)
 
 
-@settings(derandomize=True, deadline=None, max_examples=10)
+@settings(derandomize=True, max_examples=10)
 @given(st.integers(0, 2**32))
 def test_coupled_proposals_match_about_as_often_as_can_be(seed: int) -> None:
     """Gumbel coupling agrees with probability >= (1 - d) / (1 + d); a draft with its own noise would not."""

@@ -50,7 +50,7 @@ def judged(report: IterationReport) -> list[tuple[float, bool]]:
     return [*tokens, (report.signals[report.accepted], False)] if replaced else tokens
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(verified())
 def test_entropy_threshold_is_the_mean_entropy_of_rejected_tokens(reports: list[IterationReport]) -> None:
     learned = Adaptation("entropy", "exact")
@@ -62,7 +62,7 @@ def test_entropy_threshold_is_the_mean_entropy_of_rejected_tokens(reports: list[
     assert learned.thresholds("r", 0).stop_threshold == pytest.approx(expected)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(verified())
 def test_confidence_threshold_is_the_best_of_all_by_brute_force(reports: list[IterationReport]) -> None:
     """The least false positive rate + 3 false negative rate; of equals the highest; 0.4 while too little is known."""
@@ -133,7 +133,7 @@ def test_heuristic_grows_by_two_and_shrinks_by_one() -> None:
     assert min(lengths) == 1 and max(lengths) == 20
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(verified())
 def test_adaedl_follows_its_recurrence(reports: list[IterationReport]) -> None:
     """As "Draft & Verify" has it: towards nine in ten accepted, by a smoothed step of a hundredth."""

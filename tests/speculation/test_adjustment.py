@@ -40,7 +40,7 @@ def plain(logits: torch.Tensor, before: list[int], wanted: SamplingParams) -> to
     return row
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(params, st.lists(ids, min_size=1, max_size=4), st.integers(0, 100))
 def test_every_row_sees_the_text_and_the_drafted_tokens_before_it(
     wanted: SamplingParams, blocks: list[list[int]], seed: int

@@ -110,7 +110,7 @@ def run(state: CommitState, blocks: Sequence[Sequence[int]]) -> list[Commit]:
     return commits
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=400)
 @given(case=cases(), sizes=st.lists(st.integers(0, 6), max_size=6))
 def test_every_split_into_blocks_ends_as_one_token_at_a_time(case: Case, sizes: list[int]) -> None:
     """Text, ids or finish reason would depend on where the draft-and-verify blocks happen to fall."""
@@ -138,7 +138,7 @@ def test_every_split_into_blocks_ends_as_one_token_at_a_time(case: Case, sizes: 
     assert held == max(begins, key=len, default="")
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(case=cases(), sizes=st.lists(st.integers(0, 6), max_size=6))
 def test_a_cancelled_text_ends_with_what_was_held_back(case: Case, sizes: list[int]) -> None:
     """The deltas of a cancelled request would not add up to its text."""

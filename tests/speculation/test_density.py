@@ -19,7 +19,7 @@ def estimator_of(samples: "np.typing.NDArray[np.float64] | list[float]") -> Dens
     return estimator
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.lists(st.floats(0.001, 0.999), min_size=2, max_size=80, unique=True), st.data())
 def test_density_is_scipys(samples: list[float], data: st.DataObject) -> None:
     num_extra = data.draw(st.integers(0, len(samples) - 2))
@@ -62,7 +62,7 @@ def test_a_snapshot_does_not_change_when_samples_are_added() -> None:
     assert snapshot(0.33) == before
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(st.integers(0, 1000), st.integers(0, 4))
 def test_odds_are_bayes_rule_over_scipys_densities(seed: int, num_new: int) -> None:
     rng = np.random.default_rng(seed)

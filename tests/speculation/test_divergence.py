@@ -17,7 +17,7 @@ def distributions(seed: int, scale: float, width: int = 50, rows: int = 4) -> to
     return logits.softmax(-1)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.integers(0, 10_000), st.integers(0, 10_000), st.sampled_from([0.1, 1.0, 5.0, 30.0]))
 def test_distances_and_entropies_are_scipys(seed: int, other: int, scale: float) -> None:
     p, q = distributions(seed, scale), distributions(other, scale)

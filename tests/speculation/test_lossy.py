@@ -24,7 +24,7 @@ def rows(num: int, seed: int, width: int = WIDTH) -> torch.Tensor:
     return torch.randn(num, width, generator=torch.Generator().manual_seed(seed)) * 1.5
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(
     st.integers(0, 5000), st.sampled_from([0.0, 1.0]), st.floats(0.0, 1.0), st.sampled_from(["fsd", "bild", "typical"])
 )

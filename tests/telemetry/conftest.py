@@ -11,14 +11,20 @@ import pytest
 from msgspec.structs import replace
 
 from memspec_actors import Config, MemSpec
-from memspec_actors.config import EventsConfig
+from memspec_actors.config import EventsConfig, ScheduleConfig
 from memspec_actors.protocols.events import Event
 from memspec_actors.protocols.feedback import Feedback
 from memspec_actors.protocols.results import GenerationResult
+from memspec_actors.scheduling.policy import parse_policy
+from memspec_actors.scheduling.ranker_pool import RankerMaker
 from memspec_actors.scheduling.rankers import Ranker, Ranking, RankingContext
 from memspec_actors.scheduling.residency import ResidencyCounts
-from memspec_actors.telemetry import read
+from memspec_actors.simulation.profile import open_profile
+from memspec_actors.simulation.replay import Setting, replay
+from memspec_actors.telemetry import EventLog, read
 from memspec_actors.zoo.world import sample_request
+from tests.patience import until
+from tests.simulation.toys import ShiftingRanker, Toys
 
 POLICIES = ("memspec", "general-static", "target-only", "static:law", "mab-sync:c=1", "mab-async")
 
@@ -64,14 +70,42 @@ async def _run(path: Path) -> RealRun:
         results = [await engine.generate(prompt, max_new_tokens=160, policy=policy) for policy in POLICIES]
         queued = (engine.generate(prompt, max_new_tokens=8, policy="general-static") for _ in range(3))
         results += await asyncio.gather(*queued)
-        await asyncio.sleep(0.05)  # a load that the last ranking began may end, or be cancelled
-        counts = engine._residency.counts
-    return RealRun(path, results, counts)
+        await until(lambda: not engine.residency().loading)  # what the last ranking began
+    return RealRun(path, results, engine._residency.counts)
 
 
 @pytest.fixture(scope="package")
 def run(tmp_path_factory: pytest.TempPathFactory) -> RealRun:
     return asyncio.run(_run(tmp_path_factory.mktemp("run") / "events.jsonl"))
+
+
+@dataclass(frozen=True)
+class TimedRun:
+    """The log and the result of one request in virtual time: their times agree to the microsecond, or one is wrong."""
+
+    records: list[Event]
+    result: GenerationResult
+
+
+def _replay(path: Path, policy_name: str) -> TimedRun:
+    toys = Toys(seed=1, rates=[0.0, 0.2, 0.4], max_new_tokens=80, k=5, eos_ids=frozenset())
+    header, record = toys.trace()
+    names = tuple(header.drafts)
+    policy = parse_policy(policy_name, names)
+    maker = RankerMaker(
+        drafts=names, predictor=lambda: ShiftingRanker(1, names), capacity=2, fits=lambda names: len(names) <= 2
+    )
+    setting = Setting(profile=open_profile("jetson-orin-nano"), schedule=ScheduleConfig(), capacity=2)
+    log = EventLog.open(path, clock=lambda: (0.0, asyncio.get_running_loop().time()))
+    result = replay(header, record, policy, lambda: maker.make(policy, seed=1), setting, log)
+    log.close()
+    return TimedRun([event for event in read(path) if isinstance(event, Event)], result)
+
+
+@pytest.fixture(scope="package")
+def timed_runs(tmp_path_factory: pytest.TempPathFactory) -> list[TimedRun]:
+    directory = tmp_path_factory.mktemp("timed")
+    return [_replay(directory / name, name) for name in ("memspec", "mab-sync", "target-only")]
 
 
 def first(records: list[Event], kind: type[E], **fields: object) -> int:

@@ -127,9 +127,11 @@ def daemon() -> Iterator[tuple[str, list[str | None]]]:
     with HTTPServer(("127.0.0.1", 0), Daemon) as server:
         thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
         thread.start()
-        yield f"http://127.0.0.1:{server.server_port}/events", Daemon.asked
-        server.shutdown()
-        thread.join()
+        try:
+            yield f"http://127.0.0.1:{server.server_port}/events", Daemon.asked
+        finally:
+            server.shutdown()
+            thread.join()
 
 
 def test_lost_connection_goes_on_where_it_was() -> None:

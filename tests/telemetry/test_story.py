@@ -6,7 +6,7 @@ import pytest
 
 from memspec_actors.protocols import events
 from memspec_actors.telemetry.story import tell_story
-from tests.telemetry.conftest import RealRun
+from tests.telemetry.conftest import RealRun, TimedRun
 
 
 def test_every_iteration_ran_a_draft_that_was_there(run: RealRun) -> None:
@@ -29,7 +29,7 @@ def test_states_of_a_load_follow_one_another(run: RealRun) -> None:
         assert all(span.end >= span.start for span in spans)
 
 
-def test_requests_have_the_times_of_their_results(run: RealRun) -> None:
+def test_requests_are_those_of_their_results(run: RealRun) -> None:
     story = tell_story(run.records)
     for served, result in zip(story.requests, run.results, strict=False):
         assert (served.id, served.tokens, served.reason) == (
@@ -37,7 +37,12 @@ def test_requests_have_the_times_of_their_results(run: RealRun) -> None:
             result.usage.completion_tokens,
             result.finish_reason,
         )
-        assert served.end - served.start == pytest.approx(result.timing.total_s, abs=0.1)
+
+
+def test_requests_last_as_long_as_their_results_say(timed_runs: list[TimedRun]) -> None:
+    for timed in timed_runs:
+        (served,) = tell_story(timed.records).requests
+        assert served.end - served.start == pytest.approx(timed.result.timing.total_s)
 
 
 def test_killed_run_ends_where_its_log_does(run: RealRun) -> None:

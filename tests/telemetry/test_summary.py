@@ -11,7 +11,7 @@ from memspec_actors.protocols import events
 from memspec_actors.protocols.results import GenerationResult
 from memspec_actors.telemetry import read
 from memspec_actors.telemetry.summary import RequestSummary, Spread, summarize
-from tests.telemetry.conftest import POLICIES, RealRun
+from tests.telemetry.conftest import POLICIES, RealRun, TimedRun
 
 
 def by_id(rows: tuple[RequestSummary, ...], result: GenerationResult) -> RequestSummary:
@@ -36,17 +36,16 @@ def test_every_figure_of_every_result_is_recomputed(run: RealRun) -> None:
         assert row.finish_reason == result.finish_reason
 
 
-def test_times_are_recomputed_where_the_end_is_missing(run: RealRun) -> None:
-    """A killed run leaves no finish record; its iterations must give the same figures but for microseconds."""
-    records = [event for event in run.records if not isinstance(event, events.RequestFinished)]
-    open_requests = summarize(records).by_request
-    for result in run.results[: len(POLICIES)]:
-        row, timing = by_id(open_requests, result), result.timing
+def test_times_are_recomputed_where_the_end_is_missing(timed_runs: list[TimedRun]) -> None:
+    """A killed run leaves no finish record; its iterations must give the same figures."""
+    for timed in timed_runs:
+        (row,) = summarize([e for e in timed.records if not isinstance(e, events.RequestFinished)]).by_request
+        timing = timed.result.timing
         assert row.finish_reason is None
-        assert row.tokens == result.usage.completion_tokens
-        assert row.decode_s == pytest.approx(timing.decode_s, rel=0.05)
-        assert row.tokens_per_second == pytest.approx(timing.tokens_per_second, rel=0.05)
-        assert row.time_to_first_token_s == pytest.approx(timing.time_to_first_token_s, rel=0.1, abs=0.02)
+        assert row.tokens == timed.result.usage.completion_tokens
+        assert row.decode_s == pytest.approx(timing.decode_s)
+        assert row.tokens_per_second == pytest.approx(timing.tokens_per_second)
+        assert row.time_to_first_token_s == pytest.approx(timing.time_to_first_token_s)
 
 
 def test_totals_are_those_of_the_requests(run: RealRun) -> None:
