@@ -1,64 +1,21 @@
 """Connections whose other end stands still, over real sockets: they would add up until no other can be opened."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
 
 import pytest
-import uvicorn
-from starlette.types import ASGIApp, Receive, Scope, Send
-from uvicorn.server import ServerState
+from starlette.types import Receive, Scope, Send
 
 from memspec_actors.daemon import connection
-from memspec_actors.daemon.connection import Connection
-from memspec_actors.daemon.unread_bodies import UnreadBodies
+from tests.daemon.sockets import START, ended, serving
 
 pytestmark = pytest.mark.anyio
 GET = b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"
-START = {"type": "http.response.start", "status": 200, "headers": []}
 LAST = b"served\r\n0\r\n\r\n"
-PATIENCE_S = 30.0
-Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
-Connect = Callable[[], Awaitable[Streams]]
 
 
 @pytest.fixture
 def anyio_backend() -> str:
     return "asyncio"
-
-
-@asynccontextmanager
-async def serving(app: ASGIApp) -> AsyncIterator[Connect]:
-    """Serve ``app``; give what connects to it."""
-    config, state = uvicorn.Config(app, lifespan="off", log_config=None, proxy_headers=False), ServerState()
-    loop = asyncio.get_running_loop()
-    server = await loop.create_server(lambda: Connection(config, state, {}, loop), "127.0.0.1", 0)
-    host, port = server.sockets[0].getsockname()
-    opened: list[asyncio.StreamWriter] = []
-
-    async def connect() -> Streams:
-        reader, writer = await asyncio.open_connection(host, port)
-        opened.append(writer)
-        return reader, writer
-
-    async with server, asyncio.timeout(PATIENCE_S):
-        try:
-            yield connect
-        finally:
-            for writer in opened:
-                writer.close()
-            await asyncio.gather(*state.tasks)
-
-
-async def ended(reader: asyncio.StreamReader) -> bytes:
-    """Return what comes until the other side hangs up."""
-    read = b""
-    try:
-        while piece := await reader.read(2**16):
-            read += piece
-    except ConnectionResetError:
-        pass
-    return read
 
 
 async def answer(scope: Scope, receive: Receive, send: Send) -> None:
@@ -153,31 +110,3 @@ async def test_no_http_after_a_reply_has_begun_ends_the_connection(caplog: pytes
         assert b"400" not in await ended(reader)
         await gone.wait()
     assert "Traceback" not in caplog.text
-
-
-@pytest.mark.parametrize("size", [100_000, 30_000_000])
-async def test_a_client_that_is_still_sending_reads_its_refusal(size: int) -> None:
-    """It would see a reset connection in place of the reason."""
-
-    async def refuse(scope: Scope, receive: Receive, send: Send) -> None:
-        await send({**START, "status": 413})
-        await send({"type": "http.response.body", "body": b"too large"})
-
-    async with serving(UnreadBodies(refuse)) as connect:
-        reader, writer = await connect()
-        head = f"POST / HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Length: {size}\r\n\r\n"
-        writer.write(head.encode())
-        for _ in range(0, size, 10_000):
-            writer.write(b"x" * 10_000)
-            await writer.drain()
-        told = await ended(reader)
-        assert told.startswith(b"HTTP/1.1 413")
-        assert b"too large" in told
-
-
-async def test_a_short_body_that_nobody_reads_does_not_cost_the_connection() -> None:
-    async with serving(UnreadBodies(answer)) as connect:
-        reader, writer = await connect()
-        for _ in range(2):
-            writer.write(b"POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 2\r\n\r\n{}")
-            assert b"close" not in await reader.readuntil(LAST)

@@ -1,0 +1,47 @@
+"""Replies to requests whose body is still on its way, over real sockets."""
+
+import pytest
+from starlette.types import Receive, Scope, Send
+
+from memspec_actors.daemon.unread_bodies import UnreadBodies
+from tests.daemon.sockets import START, ended, serving
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+async def answer(scope: Scope, receive: Receive, send: Send) -> None:
+    await send(START)
+    await send({"type": "http.response.body", "body": b"served"})
+
+
+@pytest.mark.parametrize("size", [100_000, 30_000_000])
+async def test_a_client_that_is_still_sending_reads_its_refusal(size: int) -> None:
+    """It would see a reset connection in place of the reason."""
+
+    async def refuse(scope: Scope, receive: Receive, send: Send) -> None:
+        await send({**START, "status": 413})
+        await send({"type": "http.response.body", "body": b"too large"})
+
+    async with serving(UnreadBodies(refuse)) as connect:
+        reader, writer = await connect()
+        head = f"POST / HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Length: {size}\r\n\r\n"
+        writer.write(head.encode())
+        for _ in range(0, size, 10_000):
+            writer.write(b"x" * 10_000)
+            await writer.drain()
+        told = await ended(reader)
+        assert told.startswith(b"HTTP/1.1 413")
+        assert b"too large" in told
+
+
+async def test_a_short_body_that_nobody_reads_does_not_cost_the_connection() -> None:
+    async with serving(UnreadBodies(answer)) as connect:
+        reader, writer = await connect()
+        for _ in range(2):
+            writer.write(b"POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 2\r\n\r\n{}")
+            assert b"close" not in await reader.readuntil(b"served\r\n0\r\n\r\n")
