@@ -124,6 +124,7 @@ def wire(parts: Parts, observer: Callable[[RuntimeEvent], None]) -> Wired:
                 WarmDraft: lambda warm: warm.draft,
                 Cancel: lambda cancel: cancel.request_id,
             },
+            beside=frozenset({WarmDraft}),  # else each load would wait for the end of an iteration
         ),
     )
     return Wired(

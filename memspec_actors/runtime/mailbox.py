@@ -3,7 +3,7 @@
 import asyncio
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Generic, TypeVar
 
 from memspec_actors.errors import MailboxFull
@@ -21,11 +21,14 @@ class MailboxPolicy:
 
     ``latest`` maps a message type (the exact class) to its key function: of such messages only the newest per key is
     queued, and they take no place from others. Everything else, and every ask, is control: never dropped; when
-    ``capacity`` of them are queued, tell raises MailboxFull and send waits. Raises ValueError for a capacity below 1.
+    ``capacity`` of them are queued, tell raises MailboxFull and send waits. Tells of the types in ``beside`` do not
+    queue with the rest: the actor handles them as they come, even during work of its own. Raises ValueError for a
+    capacity below 1.
     """
 
     capacity: int = 64
     latest: Mapping[type, Callable[[Any], Hashable]] = field(default_factory=dict)
+    beside: frozenset[type] = frozenset()
 
     def __post_init__(self) -> None:
         if self.capacity < 1:
@@ -62,6 +65,9 @@ class Mailbox(Generic[M]):
         self.closed_because: str | None = None
         self._capacity = policy.capacity
         self._latest = policy.latest
+        self._beside_types = policy.beside
+        # What is handled beside the rest has a queue of the same kind to itself.
+        self.beside: Mailbox[M] | None = Mailbox(name, replace(policy, beside=frozenset())) if policy.beside else None
         self.peak = 0  # the most messages that were ever queued
         self._num_control = 0
         # The queue has no maxsize of its own since only control messages count; ``_room`` is set while one more fits.
@@ -71,7 +77,8 @@ class Mailbox(Generic[M]):
         self._unanswered: set[Envelope[M]] = set()
 
     def __len__(self) -> int:
-        return 0 if self.closed else self._queue.qsize()
+        num_beside = 0 if self.beside is None else len(self.beside)
+        return 0 if self.closed else self._queue.qsize() + num_beside
 
     @property
     def closed(self) -> bool:
@@ -82,6 +89,8 @@ class Mailbox(Generic[M]):
         """Queue an envelope; return False if the mailbox is closed. Raises MailboxFull."""
         if self.closed_because is not None:
             return False
+        if self.beside is not None and envelope.reply is None and type(envelope.message) in self._beside_types:
+            return self.beside.tell_nowait(envelope)
         key_of = self._latest.get(type(envelope.message))
         if key_of is not None and envelope.reply is None:
             self._put((type(envelope.message), key_of(envelope.message)), envelope)
@@ -145,6 +154,8 @@ class Mailbox(Generic[M]):
         drained: list[Envelope[M]] = []
         while (envelope := self.receive_nowait()) is not None:
             drained.append(envelope)
+        if self.beside is not None:
+            drained += self.beside.close(reason)
         self.closed_because = reason  # senders that wait for room find it now: what filled the mailbox is drained
         self._queue.put_nowait((None, None))  # wakes the receiver
         return drained

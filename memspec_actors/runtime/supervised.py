@@ -118,6 +118,8 @@ class Supervised(Generic[M]):
         try:
             await actor.started()
             self._announce_start(task_status, backoff_s)
+            if self.mailbox.beside is not None:
+                actor.tasks.start_soon(Actor.run, actor, self.mailbox.beside)
             await actor.run(self.mailbox)
         except asyncio.CancelledError as error:
             task = asyncio.current_task()

@@ -454,7 +454,7 @@ def test_abandoning_a_stream_at_any_moment_leaves_nothing_behind(block: int, tmp
     """Behaviour 18: break, cancellation, timeout and cancel() at random moments; the next request is served as ever."""
 
     async def abandon(world: World, index: int) -> None:
-        stream = world.request(index, max_new_tokens=200)
+        stream = world.request(index, max_new_tokens=400)
         how = world.rng.choice(["break", "timeout", "task", "cancel"])
         if how == "break":
             async for _ in stream:

@@ -199,3 +199,21 @@ def test_capacity_below_one_is_refused() -> None:
     """A mailbox that takes nothing would block its senders for ever."""
     with pytest.raises(ValueError, match="capacity is 0; it must be at least 1"):
         MailboxPolicy(0)
+
+
+def test_what_is_handled_beside_the_rest_does_not_queue_with_it() -> None:
+    """An actor at work would keep waiting whom it could serve meanwhile, or hand its work a message meant for that."""
+    mailbox: Mailbox[Message] = Mailbox("m", MailboxPolicy(1, POLICY.latest, beside=frozenset({Reading})))
+    assert mailbox.beside is not None
+    for message in (Reading("a", 1), Order(1), Reading("b", 2), Reading("a", 3)):
+        assert mailbox.tell_nowait(envelope(message))
+    assert len(mailbox) == 3
+    assert [each.message for each in (mailbox.receive_nowait(), mailbox.beside.receive_nowait()) if each] == [
+        Order(1),
+        Reading("b", 2),
+    ]
+    assert mailbox.receive_nowait() is None
+    assert [each.message for each in mailbox.close("ended")] == [Reading("a", 3)]
+    assert not mailbox.tell_nowait(envelope(Reading("c", 4)))
+    assert len(mailbox) == 0
+    assert asyncio.run(mailbox.beside.receive()) is None

@@ -354,3 +354,37 @@ def test_runs_under_plain_asyncio_and_anyio(run: Callable[..., None]) -> None:
         assert asyncio.all_tasks() == {asyncio.current_task()}
 
     run(scenario())
+
+
+def test_messages_beside_are_handled_during_work_and_survive_a_crash() -> None:
+    """Whoever may be served beside an actor's work would wait for its end, or be lost with the actor."""
+    events: list[RuntimeEvent] = []
+    heard: list[tuple[float, str]] = []
+
+    class Busy(Actor[str | int]):
+        async def run(self, inbox: Mailbox[str | int]) -> None:
+            while not inbox.closed:
+                await anyio.sleep(4.0)
+                while (envelope := inbox.receive_nowait()) is not None:
+                    await self.handle(envelope)
+
+        async def receive(self, message: str | int) -> None:
+            heard.append((asyncio.get_running_loop().time(), str(message)))
+            if message == 2:
+                raise ValueError("told to")
+
+    async def scenario() -> None:
+        system = ActorSystem(observer=events.append)
+        mailbox = MailboxPolicy(latest={int: lambda value: value}, beside=frozenset({int}))
+        ref = system.spawn("busy", Busy, mailbox=mailbox, restart=RestartPolicy(backoff_s=1.0))
+        async with system:
+            ref.tell("queued")
+            for message in (1, 2, 3):
+                await anyio.sleep(1.0)
+                ref.tell(message)
+            ref.tell(4)
+            await anyio.sleep(6.0)
+
+    run_virtual(scenario)
+    assert heard == [(1.0, "1"), (2.0, "2"), (3.0, "3"), (3.0, "4"), (7.0, "queued")]
+    assert [type(event) for event in events] == [Crashed, Restarted]
