@@ -7,5 +7,5 @@ on two cores, nearly all of it tracing.
 from memspec_actors.cli.replay_study import replay_study
 
 if __name__ == "__main__":
-    policies = ("oracle-static", "memspec", "memspec+", "domain-oracle", "oracle-dynamic")
+    policies = ("oracle-static", "mab-async", "memspec", "memspec+", "domain-oracle", "oracle-dynamic")
     replay_study(__doc__, lambda replays: {"ceiling": replays.compare(policies)})

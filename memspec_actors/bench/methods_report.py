@@ -6,7 +6,10 @@ import msgspec
 
 from memspec_actors.bench.datasets import MIXED
 
-__all__ = ["BASE", "GENERAL_STATIC", "MAX_LOSS", "MethodsReport", "Quality", "Row", "best_speedup", "scalars"]
+__all__ = [
+    "BASE", "GENERAL_STATIC", "MAX_LOSS", "MethodsReport", "Quality", "Row", "best_speedup", "fastest", "losses",
+    "scalars",
+]  # fmt: skip
 
 BASE = "vanilla"
 GENERAL_STATIC = "general-static"
@@ -62,6 +65,24 @@ def best_speedup(rows: Sequence[Row], base: Sequence[Row]) -> float:
     return max((row.speedup for row, own in zip(rows, base, strict=True) if _loss(row, own) <= MAX_LOSS), default=0.0)
 
 
+def fastest(report: MethodsReport, method: str) -> Row:
+    """Return a method's fastest row, right or wrong. Raises LookupError if it was not measured."""
+    return max(_rows(report, method), key=lambda row: row.speedup)
+
+
+def losses(report: MethodsReport, method: str) -> dict[str, float]:
+    """Return the right answers that a method loses on each data set, as a share of all. Raises LookupError as above."""
+    pairs = zip(_rows(report, method), _rows(report, BASE), strict=True)
+    return {row.dataset: _loss(row, base) for row, base in pairs}
+
+
+def _rows(report: MethodsReport, method: str) -> list[Row]:
+    found = [row for row in report.rows if row.method == method and row.policy != GENERAL_STATIC]
+    if not found:
+        raise LookupError(method)
+    return found
+
+
 def _loss(row: Row, base: Row) -> float:
     ours, theirs = row.quality.task_accuracy, base.quality.task_accuracy
     return 0.0 if ours is None or theirs is None else theirs - ours
@@ -69,7 +90,7 @@ def _loss(row: Row, base: Row) -> float:
 
 def scalars(report: MethodsReport) -> dict[str, float]:
     """Return the figures that there are goals for, as far as they were measured."""
-    found = {f"{method}: best data set": speedup for method, speedup in report.best.items() if method != BASE}
+    found: dict[str, float] = {}
     for method in LOSSY:
         if {method, "assistedgen"} <= report.geomean.keys():
             found[f"{method} over assistedgen"] = report.geomean[method] / report.geomean["assistedgen"]

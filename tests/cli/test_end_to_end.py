@@ -112,6 +112,6 @@ def test_methods_are_compared_and_the_outcome_is_a_finding(built: Path, capsys: 
         "verify-only", "adasd", "adasd+assistedgen", "adasd+gain", "typical", "draft",
     }  # fmt: skip
     assert all(row.quality.agreement == 1.0 and row.departure_share == 0.0 for row in rows.values() if row.lossless)
-    assert finding.scalars["gen-only: best data set"] == rows["gen-only"].speedup
+    assert finding.methods.best["gen-only"] == rows["gen-only"].speedup
     (section,) = (each for each in compose({"adasd": finding}).sections if each.study.name == "adasd")
     assert [row[0].rstrip("*") for row in section.tables[0].rows] == list(rows)

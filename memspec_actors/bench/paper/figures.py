@@ -6,13 +6,23 @@ from typing import Literal, Protocol
 
 from memspec_actors.bench.comparison import BASE, STRICT, PolicyComparison, Row
 from memspec_actors.bench.datasets import MIXED
+from memspec_actors.bench.methods_report import MethodsReport, fastest, losses
 from memspec_actors.bench.paper.finding import Finding
 
-__all__ = ["Figure", "Quotient", "Ratio", "Value", "busy", "cell", "comparison", "datasets", "focus", "scalar", "share"]
+__all__ = [
+    "Figure", "Quotient", "Ratio", "Value", "best_speedup", "busy", "cell", "comparison", "datasets", "focus", "scalar",
+    "share", "wrong_answers",
+]  # fmt: skip
+
+CEILING = "oracle-dynamic"
+BASELINES = (BASE, "mab-async")
 
 
 class Figure(Protocol):
-    """Read one figure off a finding; ``strict`` is the same over the strict general draft, where that differs.
+    """Read one figure off a finding.
+
+    ``strict`` is the same over the strict general draft, where that differs; ``ceiling`` is that of one who knew the
+    text, in the place of a policy that does not, over a baseline of the paper's.
 
     Raises LookupError where the finding does not hold it.
     """
@@ -21,6 +31,9 @@ class Figure(Protocol):
 
     @property
     def strict(self) -> "Figure | None": ...
+
+    @property
+    def ceiling(self) -> "Ratio | None": ...
 
 
 @dataclass(frozen=True)
@@ -44,6 +57,11 @@ class Ratio:
     def strict(self) -> Figure | None:
         return replace(self, over=STRICT) if self.over == BASE else None
 
+    @property
+    def ceiling(self) -> "Ratio | None":
+        bounded = self.over in BASELINES and "oracle" not in self.policy
+        return replace(self, policy=CEILING) if bounded else None
+
 
 @dataclass(frozen=True)
 class Quotient:
@@ -51,6 +69,7 @@ class Quotient:
 
     above: Figure
     below: Figure
+    ceiling: None = None
 
     def __call__(self, finding: Finding) -> float:
         return self.above(finding) / self.below(finding)
@@ -67,6 +86,7 @@ class Value:
 
     read: Callable[[Finding], float]
     strict: None = None
+    ceiling: None = None
 
     def __call__(self, finding: Finding) -> float:
         return self.read(finding)
@@ -90,6 +110,36 @@ def busy(policy: str) -> Value:
 def scalar(name: str) -> Value:
     """Return a figure that is no comparison of policies."""
     return Value(lambda finding: finding.scalars[name])
+
+
+def best_speedup(method: str) -> Value:
+    """Return a method's speed-up on its best data set: of those that keep their answers, or of all if none does."""
+
+    def read(finding: Finding) -> float:
+        report = _methods(finding)
+        return report.best[method] or fastest(report, method).speedup
+
+    return Value(read)
+
+
+def wrong_answers(method: str) -> Callable[[Finding], str]:
+    """Return what tells, of a method that keeps its answers on no data set, how many it loses; else nothing."""
+
+    def tell(finding: Finding) -> str:
+        report = _methods(finding)
+        if report.best[method]:
+            return ""
+        lost = losses(report, method)
+        there, least = lost[fastest(report, method).dataset], min(lost, key=lost.__getitem__)
+        return f"{there:.1%} of the answers lost there, at least {lost[least]:.1%} anywhere ({least})"
+
+    return tell
+
+
+def _methods(finding: Finding) -> MethodsReport:
+    if finding.methods is None:
+        raise LookupError("methods")
+    return finding.methods
 
 
 def comparison(finding: Finding, setting: str | None) -> PolicyComparison:

@@ -59,18 +59,19 @@ def verdict_table(verdicts: Sequence[Verdict]) -> Table:
             verdict.claim.says,
             verdict.claim.written(verdict.ours),
             verdict.claim.written(verdict.strict),
+            verdict.claim.written(verdict.ceiling),
             verdict.claim.paper or "–",
             verdict.claim.written_goal or "–",
             verdict.text,
         )
         for verdict in verdicts
     )
-    return Table("", ("", "ours", "ours, strict", "paper", "goal", "verdict"), rows)
+    return Table("", ("", "ours", "ours, strict", "oracle, replayed", "paper", "goal", "verdict"), rows)
 
 
 def _section(study: Study, findings: Mapping[str, Finding]) -> Section:
     finding = findings.get(study.name)
-    verdicts = tuple(judge(claim, finding) for claim in study.claims)
+    verdicts = tuple(judge(claim, finding, findings.get("ceiling")) for claim in study.claims)
     if finding is None:
         return Section(study, (), verdicts, ())
     return Section(study, _circumstances(finding), verdicts, tuple(_tables(finding)))
