@@ -346,6 +346,7 @@ class MemSpec:
                 emulated_bandwidth=config.storage.bytes_per_second,
                 dtype=loadout.weight_format,
                 threads=config.target.num_threads,
+                device=config.target.device,
             )
         )
 

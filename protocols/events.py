@@ -74,6 +74,7 @@ class SystemStarted(Event, frozen=True, kw_only=True):
     emulated_bandwidth: float | None  # bytes per second; null when storage is not throttled
     dtype: str
     threads: int
+    device: str = "cpu"
 
 
 class RequestAccepted(Event, frozen=True, kw_only=True):

@@ -10,7 +10,9 @@ from memspec_actors import Config, MemSpec, SamplingParams
 from memspec_actors.config import EventsConfig, ScheduleConfig, TargetConfig
 from memspec_actors.errors import ConfigError
 from memspec_actors.models.device import DeviceMemory
+from memspec_actors.protocols.events import SystemStarted
 from memspec_actors.telemetry.audit import audit
+from memspec_actors.telemetry.reader import read_events
 from memspec_actors.zoo.world import sample_request
 from tests.models.fake_device import FakeDevice
 
@@ -53,6 +55,7 @@ async def test_the_text_on_a_device_is_that_on_the_cpu(device: FakeDevice, tmp_p
     assert on_device[0].scheduling.evictions > 0
     assert device.recorded <= 2 + on_device[0].scheduling.evictions, "a step outlives its text"
     assert not audit(tmp_path / "log").violations
+    assert [event.device for event in read_events(tmp_path / "log") if isinstance(event, SystemStarted)] == ["cuda"]
     async with MemSpec.open(Config()) as engine:
         for found, options in zip(on_device, requests, strict=True):
             expected = await engine.generate(PROMPT, max_new_tokens=TOKENS, **{"policy": "target-only", **options})

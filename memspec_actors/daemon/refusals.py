@@ -5,7 +5,15 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from memspec_actors.daemon.json_response import json_response
-from memspec_actors.errors import ActorError, EngineClosed, InvalidLogits, MemSpecError, Overloaded, UsageError
+from memspec_actors.errors import (
+    ActorError,
+    DeviceFull,
+    EngineClosed,
+    InvalidLogits,
+    MemSpecError,
+    Overloaded,
+    UsageError,
+)
 from memspec_actors.protocols.http import ErrorBody, ErrorReply
 
 __all__ = ["Refusal", "refusal_of", "respond_to_refusal", "respond_to_unexpected"]
@@ -33,6 +41,8 @@ def refusal_of(error: MemSpecError, param: str | None = None) -> Refusal:
             return Refusal(400, str(error), param=param)
         case Overloaded():
             return Refusal(429, str(error), code="queue_full")
+        case DeviceFull():
+            return Refusal(503, str(error), code="device_full")
         case EngineClosed():
             return Refusal(503, "the daemon is stopping; try again later", code="stopping")
         case ActorError():

@@ -4,6 +4,7 @@ All computing, decoding and warming alike, goes through the device's default str
 was handed over. Only loads run beside it.
 """
 
+import logging
 from collections.abc import Callable
 from threading import Lock
 
@@ -13,6 +14,8 @@ from torch import Tensor
 from memspec_actors.models.device import DeviceMemory
 
 __all__ = ["CudaCopier", "CudaDevice"]
+
+_LOGGER = logging.getLogger(__name__)
 
 TRIAL_RUNS = 3  # before a step is recorded: libraries choose their kernels and take their workspaces
 
@@ -37,25 +40,35 @@ class CudaDevice:
         return CudaCopier(self.torch_device)
 
     def repeatable(self, step: Callable[[], None], rewind: Callable[[], None]) -> Callable[[], None]:
-        """Record a step as a graph; replaying it costs one launch.
+        """Record a step as a graph; replaying it costs one launch. A step that cannot be recorded is returned as it is.
 
         Recorded without `torch.cuda.graph`, which would wait for the whole device, the load under way included, and
         forbid other threads what only the recording one must not do.
         """
+        computing = torch.cuda.default_stream(self.torch_device)
         with self._recording_lock, torch.cuda.device(self.torch_device):
-            computing, graph = torch.cuda.default_stream(), torch.cuda.CUDAGraph()
             self._recording.wait_stream(computing)
-            with torch.cuda.stream(self._recording):
-                for _ in range(TRIAL_RUNS):
-                    rewind()
-                    step()
-                graph.capture_begin(capture_error_mode="thread_local")
-                try:
-                    step()
-                finally:
-                    graph.capture_end()
-            computing.wait_stream(self._recording)
-        return graph.replay
+            try:
+                return self._recorded(step, rewind).replay
+            except RuntimeError as error:  # of whatever the driver or a kernel does not allow
+                reason = next(iter(str(error).splitlines()), type(error).__name__)
+                _LOGGER.warning("a drafting step could not be recorded (%s): drafts are slower without", reason)
+                return step
+            finally:
+                computing.wait_stream(self._recording)
+
+    def _recorded(self, step: Callable[[], None], rewind: Callable[[], None]) -> torch.cuda.CUDAGraph:
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.stream(self._recording):
+            for _ in range(TRIAL_RUNS):
+                rewind()
+                step()
+            graph.capture_begin(capture_error_mode="thread_local")
+            try:
+                step()
+            finally:
+                graph.capture_end()
+        return graph
 
 
 class CudaCopier:

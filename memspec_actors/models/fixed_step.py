@@ -44,7 +44,7 @@ class FixedStep:
         token = self._text.index_select(0, self._place)
         logits = self._runner.fixed(token, self._place, self.memory)
         self._place.add_(1)
-        self._text.index_copy_(0, self._place, logits[:, : self._num_ids].argmax(-1))
+        self._text[self._place] = logits[:, : self._num_ids].argmax(-1)
 
     def _rewind(self) -> None:
         """Go where trying the step does no harm: to the last place, free as long as anything can be drafted."""

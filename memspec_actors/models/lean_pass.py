@@ -136,8 +136,8 @@ class LeanPass(nn.Module):
         for index, layer in enumerate(weights.layers):
             query, key, value = self._heads(hidden, layer, cos, sin)
             keys, values = kv[index, 0], kv[index, 1]
-            keys.index_copy_(1, place, key)
-            values.index_copy_(1, place, value)
+            keys[:, place] = key
+            values[:, place] = value
             # The query heads that share a key head take the place of tokens: nothing is repeated for them.
             grouped = query.view(1, keys.size(0), -1, kv.size(4))  # (1, Hkv, G, head_dim)
             attended = F.scaled_dot_product_attention(

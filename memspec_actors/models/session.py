@@ -44,7 +44,10 @@ class BoundDraft:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepOutcome:
-    """Tell what one call added and what it cost, in microseconds."""
+    """Tell what one call added and what it cost, in microseconds.
+
+    Where a device drafts without being waited for, ``verify_us`` has the time of both.
+    """
 
     commit: Commit
     drafted: int = 0
@@ -117,13 +120,23 @@ class DecodeSession:
 
     @torch.inference_mode()
     def step(self, bound: BoundDraft | None) -> StepOutcome:
-        """Run one iteration: draft with ``bound`` (None: not at all), verify with the target, commit."""
-        length = self.draft_length(bound)
-        if bound is None or length == 0:
-            return self._target_step()
+        """Run one iteration: draft with ``bound`` (None: not at all), verify with the target, commit.
+
+        A draft for whose keys and values a device has no memory sits out. Raises DeviceFull for want of the target's.
+        """
+        with suppress(DeviceFull):
+            length = self.draft_length(bound)
+            if bound is not None and length:
+                return self._draft_step(bound, length)
+        return self._target_step()
+
+    def _draft_step(self, bound: BoundDraft, length: int) -> StepOutcome:
         own, started = self._cache(bound), perf_counter_ns()
         with own.lock:
-            return self._draft_and_verify(bound, own, length, started)
+            try:
+                return self._draft_and_verify(bound, own, length, started)
+            finally:
+                own.cache.truncate(min(own.cache.length, len(self.tokens) - 1))
 
     def _draft_and_verify(self, bound: BoundDraft, own: DraftCache, length: int, started: int) -> StepOutcome:
         catch_up_tokens = 0 if self._last == bound.draft else self._catch_up(own, self.tokens)
@@ -142,7 +155,6 @@ class DecodeSession:
             adjusted = self._adjusted(self._at_hand(logits), drafted)
             verdict = self.accept.verify(proposal, adjusted, self.request.sampling, self._noise, len(self.tokens))
         commit = self._commit([*drafted[: verdict.num_accepted], verdict.next_id])
-        own.cache.truncate(min(own.cache.length, len(self.tokens) - 1))
         self._last = bound.draft
         return StepOutcome(
             commit=commit,

@@ -13,8 +13,9 @@ import pytest
 from memspec_actors.config import Config, ServeConfig
 from memspec_actors.daemon import monitoring, unread_bodies
 from memspec_actors.daemon.app import create_app
+from memspec_actors.daemon.refusals import refusal_of
 from memspec_actors.daemon.service import Service
-from memspec_actors.errors import InvalidLogits
+from memspec_actors.errors import DeviceFull, InvalidLogits
 from memspec_actors.protocols.results import TextChunk
 from memspec_actors.stream import TextStream
 
@@ -175,3 +176,10 @@ async def test_a_wrong_method_or_path_is_an_error_object(
     reply = await client.request(method, path)
     assert reply.status_code == status
     assert reply.json()["error"]["type"]
+
+
+def test_a_device_that_is_full_says_so() -> None:
+    """A text that is too long for a GPU would look like a fault of the daemon."""
+    refusal = refusal_of(DeviceFull("cuda:0 has no room for 9 MB more"))
+    assert (refusal.status_code, refusal.body.code) == (503, "device_full")
+    assert "cuda:0 has no room" in refusal.body.message

@@ -7,11 +7,12 @@ import pytest
 import torch
 from torch import Tensor
 
+from memspec_actors.errors import DeviceFull
 from memspec_actors.models.runner import Cache
 from memspec_actors.models.session import DecodeSession
-from memspec_actors.models.testing import ToyRunner
+from memspec_actors.models.testing import ToyCache, ToyRunner
 from memspec_actors.protocols.requests import SamplingParams
-from tests.models.test_session import bound, session_of
+from tests.models.test_session import bound, plain_greedy, session_of
 
 ALLOWED = {Tensor.cpu, Tensor.__getitem__, Tensor.shape.__get__, Tensor.device.__get__}  # type: ignore[attr-defined]
 
@@ -72,3 +73,56 @@ def test_an_iteration_fetches_the_targets_logits_once() -> None:
     Elsewhere.num_copies = 0
     outcome = session.step(bound("a", FarRunner()))
     assert Elsewhere.num_copies == outcome.drafted + 1 == 5
+
+
+class FullCache(ToyCache):
+    """A cache that has no room for more than some tokens."""
+
+    room = 12
+
+    def reserve(self, num: int) -> None:
+        if self.length + num > self.room:
+            raise DeviceFull("no room")
+
+
+class FullRunner(ToyRunner):
+    """A draft on a device that is full; ``num_tokens`` still fit."""
+
+    def __init__(self, num_tokens: int) -> None:
+        super().__init__()
+        self.num_tokens = num_tokens
+
+    def new_cache(self, max_tokens: int) -> FullCache:
+        if not self.num_tokens:
+            raise DeviceFull("no room")
+        cache = FullCache()
+        cache.room = self.num_tokens
+        return cache
+
+    def forward(self, ids: Tensor | Sequence[int], cache: Cache, last_only: bool = False) -> Tensor:
+        assert isinstance(cache, FullCache)
+        cache.reserve(len(ids))
+        return super().forward(ids, cache, last_only)
+
+
+@pytest.mark.parametrize("room", [0, 3, 12])
+def test_a_draft_without_memory_sits_out(room: int) -> None:
+    """The request would fail for a draft, of which it needs none."""
+    session, draft = session_of(ToyRunner(), k=4), bound("a", FullRunner(room))
+    outcome, drafted = session.prefill(), 0
+    if room < 5:
+        assert session.warm(draft) == 0
+    while outcome.commit.finish_reason is None:
+        outcome = session.step(draft)
+        drafted += outcome.drafted
+        assert session.cache_length == len(session.tokens) - 1
+    assert list(session.generated) == plain_greedy(ToyRunner(), 60)
+    assert (drafted > 0) == (room > 9)
+
+
+def test_a_target_without_memory_ends_the_request() -> None:
+    session = session_of(FullRunner(20), k=4)
+    session.prefill()
+    with pytest.raises(DeviceFull):
+        for _ in range(20):
+            session.step(None)
