@@ -5,12 +5,12 @@ import torch
 from memspec_actors.errors import DeviceFull
 from memspec_actors.models.architecture import DecoderShape
 from memspec_actors.models.device import HOST
-from memspec_actors.models.lean_pass import Memory, Row
+from memspec_actors.models.lean_memory import Memory, new_row
 from memspec_actors.models.rope import rope_table
 
 __all__ = ["FIRST_CAPACITY", "KvCache", "checked_truncation", "kv_nbytes", "planned_tokens"]
 
-FIRST_CAPACITY = 2048  # tokens; memory that is not written to yet costs nothing
+FIRST_CAPACITY = 2048  # tokens; the host's memory costs nothing before it is written to
 
 
 class KvCache:
@@ -98,40 +98,6 @@ class KvCache:
 def kv_nbytes(shape: DecoderShape, dtype: torch.dtype) -> int:
     """Return the bytes of one token's keys and values."""
     return shape.num_layers * 2 * shape.kv_size * dtype.itemsize
-
-
-def new_row(shape: DecoderShape, dtype: torch.dtype) -> Row:
-    """Return scratch for the one-token pass of a model."""
-    heads, kv_heads, dim = shape.num_heads, shape.num_kv_heads, shape.head_dim
-    hidden = torch.zeros(1, shape.hidden_size, dtype=dtype)
-    qkv = torch.zeros(1, shape.q_size + 2 * shape.kv_size, dtype=dtype)
-    by_head = qkv.view(heads + 2 * kv_heads, dim)
-    cos, sin, rotated = torch.ones_like(by_head), torch.zeros_like(by_head), torch.zeros_like(by_head)
-    query = rotated[:heads].view(kv_heads, heads // kv_heads, dim)
-    attended = torch.zeros_like(query)
-    gate_up = torch.zeros(1, 2 * shape.intermediate_size, dtype=dtype)
-    gate, up = gate_up.chunk(2, -1)
-    return Row(
-        hidden=hidden,
-        hidden_vector=hidden[0],
-        normed=torch.zeros_like(hidden),
-        qkv=qkv,
-        heads=by_head,
-        swapped=torch.zeros_like(by_head),
-        swap_halves=torch.arange(dim).roll(dim // 2),
-        cos=cos,
-        sin=sin,
-        turned_cos=cos[: heads + kv_heads],
-        turned_sin=sin[: heads + kv_heads],
-        rotated=rotated,
-        query=query,
-        key_value=rotated[heads:].view(2, kv_heads, dim),
-        attended=attended,
-        attended_row=attended.view(1, shape.q_size),
-        gate_up=gate_up,
-        gate=gate,
-        up=up,
-    )
 
 
 def planned_tokens(num_tokens: int) -> int:

@@ -12,7 +12,7 @@ from memspec_actors.models.cache import FIRST_CAPACITY, KvCache
 from memspec_actors.models.device import Device
 from memspec_actors.models.fixed_step import FixedStep
 from memspec_actors.models.lean import LeanRunner
-from memspec_actors.models.lean_pass import Memory
+from memspec_actors.models.lean_memory import Memory
 from memspec_actors.models.runner import Cache
 
 __all__ = ["DeviceDraft", "FixedCache", "Slot"]

@@ -5,7 +5,7 @@ from torch import Tensor
 
 from memspec_actors.models.device import Device
 from memspec_actors.models.lean import LeanRunner
-from memspec_actors.models.lean_pass import Memory
+from memspec_actors.models.lean_memory import Memory
 
 __all__ = ["FixedStep"]
 

@@ -10,7 +10,9 @@ from torch import Tensor
 from memspec_actors.models.architecture import DecoderShape
 from memspec_actors.models.cache import KvCache
 from memspec_actors.models.device import ids_on
-from memspec_actors.models.lean_pass import LeanPass, Memory, ModelWeights
+from memspec_actors.models.lean_memory import Memory
+from memspec_actors.models.lean_pass import LeanPass
+from memspec_actors.models.lean_weights import ModelWeights
 from memspec_actors.models.linear import LinearMap
 from memspec_actors.models.runner import Cache
 from memspec_actors.models.script import as_written, outside_python

@@ -6,78 +6,16 @@ one number), keys and values are written together, and every intermediate lies i
 """
 
 import math
-from typing import NamedTuple
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from memspec_actors.models.linear import LinearMap, add_mapped, add_mapped_row, map_rows, map_scaled_row
+from memspec_actors.models.lean_memory import Memory, Row
+from memspec_actors.models.lean_weights import LayerWeights, ModelWeights
+from memspec_actors.models.linear import add_mapped, add_unpacked, map_rows, map_scaled_row
 
-__all__ = ["LayerWeights", "LeanPass", "Memory", "ModelWeights", "Row"]
-
-
-class LayerWeights(NamedTuple):
-    """One layer's weights; q|k|v and gate|up are side by side. Norms of heads (head_dim,) are Qwen3's."""
-
-    input_norm: Tensor
-    qkv: LinearMap
-    q_norm: Tensor | None
-    k_norm: Tensor | None
-    out: LinearMap
-    post_norm: Tensor
-    gate_up: LinearMap
-    down: LinearMap
-
-
-class ModelWeights(NamedTuple):
-    """All weights; the embedding is (V, D) in whatever memory order."""
-
-    embedding: Tensor
-    layers: list[LayerWeights]
-    norm: Tensor
-    head: LinearMap
-
-    @property
-    def extra_nbytes(self) -> int:
-        """Bytes of the second copies that blocks of rows run on."""
-        maps = [self.head]
-        for layer in self.layers:
-            maps += (layer.qkv, layer.out, layer.gate_up, layer.down)
-        return sum(each.extra_nbytes for each in maps)
-
-
-class Row(NamedTuple):
-    """Scratch for the one-token pass, and the views into it that would otherwise be made again in every layer."""
-
-    hidden: Tensor  # (1, D)
-    hidden_vector: Tensor
-    normed: Tensor
-    qkv: Tensor  # (1, q + 2 kv)
-    heads: Tensor  # qkv as (H + 2 Hkv, head_dim)
-    swapped: Tensor
-    swap_halves: Tensor
-    cos: Tensor  # values pass through the rotation too, unturned: one kernel for all three is cheaper than slicing
-    sin: Tensor
-    turned_cos: Tensor
-    turned_sin: Tensor
-    rotated: Tensor
-    query: Tensor  # (Hkv, G, head_dim)
-    key_value: Tensor  # (2, Hkv, head_dim)
-    attended: Tensor
-    attended_row: Tensor
-    gate_up: Tensor
-    gate: Tensor
-    up: Tensor
-
-
-class Memory(NamedTuple):
-    """What a pass reads and writes of a sequence: keys and values (L, 2, Hkv, capacity, head_dim), rotary tables."""
-
-    kv: Tensor
-    cos: Tensor
-    sin: Tensor
-    row: Row
+__all__ = ["LeanPass"]
 
 
 class LeanPass(nn.Module):
@@ -131,8 +69,8 @@ class LeanPass(nn.Module):
         hidden = F.embedding(token, weights.embedding)  # (1, D)
         cos, sin = memory.cos.index_select(0, place).unsqueeze(1), memory.sin.index_select(0, place).unsqueeze(1)
         places = torch.arange(kv.size(3), device=kv.device)
-        hidden_ones = (places > place).logical_or_(places <= place - self.window).unsqueeze(0)
-        mask = torch.zeros([1, kv.size(3)], dtype=kv.dtype, device=kv.device).masked_fill_(hidden_ones, float("-inf"))
+        unseen = (places > place).logical_or_(places <= place - self.window).unsqueeze(0)
+        mask = torch.zeros([1, kv.size(3)], dtype=kv.dtype, device=kv.device).masked_fill_(unseen, float("-inf"))
         for index, layer in enumerate(weights.layers):
             query, key, value = self._heads(hidden, layer, cos, sin)
             keys, values = kv[index, 0], kv[index, 1]
@@ -186,7 +124,7 @@ class LeanPass(nn.Module):
         head_dim = cos.size(-1)
         heads = map_rows(layer.qkv, self._norm(hidden, layer.input_norm)).view(hidden.size(0), -1, head_dim)
         self._normalise_heads(heads, layer)
-        num_turned = (heads.size(1) + self.num_heads) // 2
+        num_turned = (heads.size(1) + self.num_heads) // 2  # H + Hkv of H + 2 Hkv
         turned = heads[:, :num_turned]
         turned = torch.addcmul(turned * cos, turned.roll([head_dim // 2], [-1]), sin).transpose(0, 1)
         return turned[: self.num_heads], turned[self.num_heads :], heads[:, num_turned:].transpose(0, 1)
@@ -216,10 +154,10 @@ class LeanPass(nn.Module):
             seen = keys_values.narrow(2, first, end - first)
             scores = torch.bmm(row.query, seen[0].transpose(1, 2)).mul_(scale)  # (Hkv, G, seen)
             torch.bmm(torch.softmax(scores, -1), seen[1], out=row.attended)
-            add_mapped_row(hidden, layer.out, row.attended_row)
+            add_unpacked(hidden, layer.out, row.attended_row)
             torch.mul(hidden, layer.post_norm, out=normed)
             map_scaled_row(layer.gate_up, normed, self._inverse_rms(vector), row.gate_up)
-            add_mapped_row(hidden, layer.down, F.silu(row.gate, inplace=True).mul_(row.up))
+            add_unpacked(hidden, layer.down, F.silu(row.gate, inplace=True).mul_(row.up))
 
     def _row_logits(self, row: Row) -> Tensor:
         torch.mul(row.hidden, self.weights.norm, out=row.normed)

@@ -12,7 +12,7 @@ from torch import Tensor
 from memspec_actors.models.int4 import int4_product
 from memspec_actors.models.int8 import int8_product
 
-__all__ = ["LinearMap", "WeightPart", "add_mapped", "map_part", "map_rows", "map_scaled_row"]
+__all__ = ["LinearMap", "WeightPart", "add_mapped", "add_unpacked", "map_part", "map_rows", "map_scaled_row"]
 
 
 class WeightPart(NamedTuple):
@@ -40,13 +40,13 @@ class LinearMap(NamedTuple):
 
 if hasattr(torch.ops.mkldnn, "_linear_pointwise"):
 
-    def packed_product(rows: Tensor, packed: Tensor) -> Tensor:
+    def _packed_product(rows: Tensor, packed: Tensor) -> Tensor:
         product: Tensor = torch.ops.mkldnn._linear_pointwise(rows, packed, None, "none", [], "")
         return product
 
 else:
 
-    def packed_product(rows: Tensor, packed: Tensor) -> Tensor:
+    def _packed_product(rows: Tensor, packed: Tensor) -> Tensor:
         raise RuntimeError("this build of torch has no oneDNN")
 
 
@@ -54,7 +54,7 @@ def map_part(part: WeightPart, rows: Tensor) -> Tensor:
     """Map (T, in) to (T, out), in bfloat16 if the weight is in codes."""
     scales, packed = part.scales, part.packed
     if scales is None:
-        return torch.mm(rows, part.weight) if packed is None else packed_product(rows, packed)
+        return torch.mm(rows, part.weight) if packed is None else _packed_product(rows, packed)
     if part.group == 0:
         return int8_product(rows, part.weight, scales)
     return int4_product(rows, part.weight, scales, part.group, part.order)
@@ -69,20 +69,28 @@ def map_rows(linear: LinearMap, rows: Tensor) -> Tensor:
 
 
 def add_mapped(hidden: Tensor, linear: LinearMap, rows: Tensor) -> None:
-    """Add the map of ``rows`` to ``hidden`` (T, out) in place."""
-    if is_plain(linear):
-        hidden.addmm_(rows, linear.parts[0].weight)
-        bias = linear.bias
-        if bias is not None:
-            hidden.add_(bias)
+    """Add the map of ``rows`` (T, in) to ``hidden`` (T, out) in place."""
+    if linear.parts[0].packed is None:
+        add_unpacked(hidden, linear, rows)
     else:
         hidden.add_(map_rows(linear, rows))
+
+
+def add_unpacked(hidden: Tensor, linear: LinearMap, rows: Tensor) -> None:
+    """Do as `add_mapped`, but leave oneDNN's copy aside: a single row is fastest as a plain product."""
+    if not _is_floats(linear):
+        hidden.add_(map_rows(linear, rows))
+        return
+    hidden.addmm_(rows, linear.parts[0].weight)
+    bias = linear.bias
+    if bias is not None:
+        hidden.add_(bias)
 
 
 def map_scaled_row(linear: LinearMap, row: Tensor, scale: float, out: Tensor) -> None:
     """Write scale * row @ weight + bias to ``out``; all (1, n)."""
     bias = linear.bias
-    if len(linear.parts) > 1 or linear.parts[0].scales is not None:
+    if not _is_floats(linear):
         out.copy_(map_rows(linear, row * scale))  # scaled first, so that codes' kernels round as in a block of rows
     elif bias is None:
         torch.addmm(out, row, linear.parts[0].weight, beta=0, alpha=scale, out=out)
@@ -90,17 +98,6 @@ def map_scaled_row(linear: LinearMap, row: Tensor, scale: float, out: Tensor) ->
         torch.addmm(bias, row, linear.parts[0].weight, alpha=scale, out=out)
 
 
-def add_mapped_row(hidden: Tensor, linear: LinearMap, row: Tensor) -> None:
-    """Add the map of one row to ``hidden``, both (1, n): one row is fastest as a plain product."""
-    if len(linear.parts) > 1 or linear.parts[0].scales is not None:
-        hidden.add_(map_rows(linear, row))
-        return
-    hidden.addmm_(row, linear.parts[0].weight)
-    bias = linear.bias
-    if bias is not None:
-        hidden.add_(bias)
-
-
-def is_plain(linear: LinearMap) -> bool:
-    """Tell whether a map is one product of floats in their own order."""
-    return len(linear.parts) == 1 and linear.parts[0].scales is None and linear.parts[0].packed is None
+def _is_floats(linear: LinearMap) -> bool:
+    """Tell whether a map is a single weight of floats."""
+    return len(linear.parts) == 1 and linear.parts[0].scales is None

@@ -15,7 +15,7 @@ from memspec_actors.models.heap import give_back_freed
 from memspec_actors.models.int4 import int4_works
 from memspec_actors.models.layout import ALIGNMENT, Layout
 from memspec_actors.models.lean import LeanRunner
-from memspec_actors.models.lean_pass import LayerWeights, ModelWeights
+from memspec_actors.models.lean_weights import LayerWeights, ModelWeights
 from memspec_actors.models.linear import LinearMap, WeightPart
 from memspec_actors.models.packing import MIN_PACKED_ITEMS, pack, packing_pays
 from memspec_actors.models.runner import Runner

@@ -18,7 +18,8 @@ from memspec_actors.models import cache as cache_module
 from memspec_actors.models import lean
 from memspec_actors.models.checkpoint import Checkpoint
 from memspec_actors.models.lean import LeanRunner
-from memspec_actors.models.lean_pass import LeanPass, ModelWeights
+from memspec_actors.models.lean_pass import LeanPass
+from memspec_actors.models.lean_weights import ModelWeights
 from memspec_actors.models.linear import LinearMap, WeightPart, map_part
 from memspec_actors.models.loading import load_into
 from memspec_actors.models.packing import pack
