@@ -2,6 +2,7 @@
 
 import os
 
+import pytest
 from hypothesis import HealthCheck, settings
 
 # Toys gain nothing by torch's threads, which wait for one another where the machine has other work. What a test says of
@@ -18,3 +19,9 @@ settings.register_profile(
 )
 settings.register_profile("explore", settings.get_profile("repeat"), derandomize=False)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "repeat"))
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    """Run asynchronous tests on asyncio, which the actors' mailboxes are made of."""
+    return "asyncio"

@@ -28,11 +28,6 @@ async def keep(engine: MemSpec, *drafts: str) -> None:
     await until(lambda: set(drafts) <= set(engine.residency().resident))
 
 
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
 async def test_lossless_methods_give_the_targets_text_and_lossy_ones_say_what_they_are(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

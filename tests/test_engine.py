@@ -33,11 +33,6 @@ from tests.patience import until
 pytestmark = pytest.mark.anyio
 
 
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
 def zoo_prompt(*phases: str, seed: int = 1) -> str:
     return sample_request(random.Random(f"eval:{seed}"), phases, split="eval").prompt_text
 

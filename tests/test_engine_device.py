@@ -23,11 +23,6 @@ TOKENS = 100
 
 
 @pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
-@pytest.fixture
 def device(monkeypatch: pytest.MonkeyPatch) -> FakeDevice:
     """What the engine gets for "cuda"."""
     device = FakeDevice(DeviceMemory(1 << 30, 1 << 30))

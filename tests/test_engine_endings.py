@@ -17,11 +17,6 @@ NUM_TOKENS = 48
 
 
 @pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
-@pytest.fixture
 async def engine() -> AsyncIterator[MemSpec]:
     async with MemSpec.open() as opened:
         yield opened

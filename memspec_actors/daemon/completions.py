@@ -11,19 +11,17 @@ from memspec_actors.daemon.disconnects import unless_disconnected
 from memspec_actors.daemon.generations import Generation
 from memspec_actors.daemon.json_response import json_response
 from memspec_actors.daemon.logprobs import TokenTexts
-from memspec_actors.daemon.options import Prompt, max_new_tokens, param_of, prompt_of, sampling_of, scheduling_of
+from memspec_actors.daemon.options import max_new_tokens, param_of, prompt_of, sampling_of, scheduling_of
 from memspec_actors.daemon.refusals import Refusal, refusal_of
 from memspec_actors.daemon.replies import ChatWording, CompletionWording, Wording
 from memspec_actors.daemon.server_sent import DONE, EventStream, server_sent
 from memspec_actors.daemon.service import Service
-from memspec_actors.engine import MemSpec
 from memspec_actors.errors import ConfigError, MemSpecError
 from memspec_actors.protocols.http import ChatCompletionRequest, CompletionRequest, ErrorReply, Measured
 from memspec_actors.protocols.results import TextChunk
 
 __all__ = ["chat_completions", "completions"]
 
-ENCODED_AT_ONCE = 2048  # a prompt of so many characters takes the tokenizer about 2 ms
 _encode = msgspec.json.encode
 
 
@@ -69,7 +67,7 @@ async def _reply(service: Service, wanted: CompletionRequest | ChatCompletionReq
 async def _begin(service: Service, wanted: CompletionRequest | ChatCompletionRequest) -> Generation:
     engine, prompt, scheduling = service.engine, prompt_of(wanted), scheduling_of(wanted)
     try:
-        ids = await _encode_prompt(engine, prompt)
+        ids = await engine.encode_aside(prompt.content, raw=prompt.raw)
         stream = engine.stream(
             ids,
             max_new_tokens=max_new_tokens(wanted, engine.context),
@@ -82,12 +80,6 @@ async def _begin(service: Service, wanted: CompletionRequest | ChatCompletionReq
     except MemSpecError as error:
         raise refusal_of(error, param_of(str(error), wanted, prompt.field)) from error
     return service.generations.open(stream)
-
-
-async def _encode_prompt(engine: MemSpec, prompt: Prompt) -> tuple[int, ...]:
-    if prompt.size <= ENCODED_AT_ONCE:
-        return engine.encode(prompt.content, raw=prompt.raw)
-    return await engine.encode_aside(prompt.content, raw=prompt.raw)
 
 
 async def _events(

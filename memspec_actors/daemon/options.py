@@ -16,12 +16,11 @@ _ROLES = {"developer": "system"}  # what chat templates call it
 
 
 class Prompt(NamedTuple):
-    """What the engine encodes; ``field`` is where it came from, ``size`` its characters or ids."""
+    """What the engine encodes; ``field`` is where it came from."""
 
     content: str | Sequence[int] | Sequence[Mapping[str, str]]
     raw: bool
     field: str
-    size: int
 
 
 class Scheduling(NamedTuple):
@@ -35,16 +34,16 @@ def prompt_of(request: CompletionRequest | ChatCompletionRequest) -> Prompt:
     """Return the prompt. Raises Refusal for a batch of several."""
     if isinstance(request, ChatCompletionRequest):
         messages = [{"role": _ROLES.get(m.role, m.role), "content": m.text} for m in request.messages]
-        return Prompt(messages, False, "messages", sum(len(m["content"]) for m in messages))
+        return Prompt(messages, False, "messages")
     prompt = request.prompt
     if not isinstance(prompt, str) and len(prompt) == 1 and not isinstance(prompt[0], int):
         prompt = prompt[0]  # a batch of one
     if isinstance(prompt, str):
-        return Prompt(prompt, True, "prompt", len(prompt))
+        return Prompt(prompt, True, "prompt")
     ids = [each for each in prompt if isinstance(each, int)]
     if len(ids) != len(prompt):
         raise Refusal(400, "prompt: one text or one list of token ids is taken, not several", param="prompt")
-    return Prompt(ids, True, "prompt", len(ids))
+    return Prompt(ids, True, "prompt")
 
 
 def max_new_tokens(request: CompletionRequest | ChatCompletionRequest, context: int) -> int:

@@ -15,11 +15,6 @@ pytestmark = pytest.mark.anyio
 KEY = "s3cret-ключ"
 
 
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
 async def answer(scope: Scope, receive: Receive, send: Send) -> None:
     await send({"type": "http.response.start", "status": 200, "headers": []})
     await send({"type": "http.response.body", "body": b"served"})

@@ -5,7 +5,7 @@ import json
 import threading
 from collections.abc import AsyncIterator
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import httpx2
 import pytest
@@ -16,16 +16,13 @@ from memspec_actors.daemon.app import create_app
 from memspec_actors.daemon.refusals import refusal_of
 from memspec_actors.daemon.service import Service
 from memspec_actors.errors import DeviceFull, InvalidLogits
+from memspec_actors.models.tokenizer import Tokenizer
+from memspec_actors.prompts import PromptEncoder
 from memspec_actors.protocols.results import TextChunk
 from memspec_actors.stream import TextStream
 
 pytestmark = pytest.mark.anyio
 COMPLETION = {"model": "memspec-zoo", "prompt": "x"}
-
-
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
 
 
 @pytest.fixture
@@ -40,23 +37,28 @@ async def client(service: Service) -> AsyncIterator[httpx2.AsyncClient]:
         yield client
 
 
+class BrokenTokenizer:
+    """A tokenizer with a bug; it remembers on which threads it was asked."""
+
+    chat_template = None
+
+    def __init__(self) -> None:
+        self.threads: list[threading.Thread] = []
+
+    def encode(self, text: str) -> list[int]:
+        self.threads.append(threading.current_thread())
+        raise RuntimeError("a bug in /secret/path.py")
+
+
 class BrokenEngine:
-    """An engine with a bug; it remembers on which threads it was asked to encode."""
+    """An engine that gets no further than a prompt."""
 
     context = 100
     drafts: dict[str, int] = {}  # noqa: RUF012
 
     def __init__(self) -> None:
-        self.threads: list[threading.Thread] = []
-
-    def encode(self, prompt: str, *, raw: bool) -> tuple[int, ...]:
-        self.threads.append(threading.current_thread())
-        raise RuntimeError("a bug in /secret/path.py")
-
-    async def encode_aside(self, prompt: str, *, raw: bool) -> tuple[int, ...]:
-        import anyio
-
-        return await anyio.to_thread.run_sync(lambda: self.encode(prompt, raw=raw))
+        self.tokenizer = BrokenTokenizer()
+        self.encode_aside = PromptEncoder(cast(Tokenizer, self.tokenizer), num_ids=1).encode_aside
 
 
 class BrokenModel:
@@ -68,7 +70,7 @@ class BrokenModel:
     def __init__(self, num_good: int) -> None:
         self.num_good = num_good
 
-    def encode(self, prompt: str, *, raw: bool) -> tuple[int, ...]:
+    async def encode_aside(self, prompt: str, *, raw: bool) -> tuple[int, ...]:
         return (1,)
 
     def stream(self, prompt: tuple[int, ...], **options: object) -> TextStream:
@@ -129,7 +131,7 @@ async def test_a_long_prompt_is_encoded_beside_the_event_loop(service: Service, 
     service._engine = broken
     for prompt in ("short", "long " * 1000):
         await client.post("/v1/completions", json={**COMPLETION, "prompt": prompt})
-    short, long = broken.threads
+    short, long = broken.tokenizer.threads
     assert short is threading.current_thread()
     assert long is not threading.current_thread()
 

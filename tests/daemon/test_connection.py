@@ -6,21 +6,10 @@ import pytest
 from starlette.types import Receive, Scope, Send
 
 from memspec_actors.daemon import connection
-from tests.daemon.sockets import START, ended, serving
+from tests.daemon.sockets import SERVED, START, answer, ended, serving
 
 pytestmark = pytest.mark.anyio
 GET = b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"
-LAST = b"served\r\n0\r\n\r\n"
-
-
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
-async def answer(scope: Scope, receive: Receive, send: Send) -> None:
-    await send(START)
-    await send({"type": "http.response.body", "body": b"served"})
 
 
 @pytest.mark.parametrize(("is_first", "told"), [(True, b""), (True, b"GET / HT"), (True, GET[:-2]), (False, b"GET /")])
@@ -30,7 +19,7 @@ async def test_half_a_request_is_not_waited_for(monkeypatch: pytest.MonkeyPatch,
         reader, writer = await connect()
         if not is_first:
             writer.write(GET)
-            await reader.readuntil(LAST)
+            await reader.readuntil(SERVED)
         writer.write(told)
         assert await ended(reader) == b""
 

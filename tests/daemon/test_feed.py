@@ -11,11 +11,6 @@ from memspec_actors.protocols.events import ActorRestarted
 pytestmark = pytest.mark.anyio
 
 
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
 def fill(feed: EventFeed, num: int) -> None:
     for _ in range(num):
         feed.add(ActorRestarted(actor="loader", backoff_s=0.1, restarts=1))

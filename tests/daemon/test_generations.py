@@ -14,11 +14,6 @@ from memspec_actors.stream import TextStream
 pytestmark = pytest.mark.anyio
 
 
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
 class Engine:
     """What streams talk to: it remembers which were submitted, cancelled and left."""
 

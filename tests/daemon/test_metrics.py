@@ -15,11 +15,6 @@ pytestmark = pytest.mark.anyio
 PROMPT = "caution Buspril for Femer, age 32; compose new_beto for Pulal, limit=50; gather 8 breamols for Waman"
 
 
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
 async def test_metrics_of_a_run_equal_what_its_events_and_results_say() -> None:
     """A dashboard or an alert would be wrong; counters obey accepted <= drafted, sum over positions = accepted."""
     seen: list[events.Event] = []

@@ -4,19 +4,9 @@ import pytest
 from starlette.types import Receive, Scope, Send
 
 from memspec_actors.daemon.unread_bodies import UnreadBodies
-from tests.daemon.sockets import START, ended, serving
+from tests.daemon.sockets import SERVED, START, answer, ended, serving
 
 pytestmark = pytest.mark.anyio
-
-
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
-async def answer(scope: Scope, receive: Receive, send: Send) -> None:
-    await send(START)
-    await send({"type": "http.response.body", "body": b"served"})
 
 
 @pytest.mark.parametrize("size", [100_000, 30_000_000])
@@ -44,4 +34,4 @@ async def test_a_short_body_that_nobody_reads_does_not_cost_the_connection() -> 
         reader, writer = await connect()
         for _ in range(2):
             writer.write(b"POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 2\r\n\r\n{}")
-            assert b"close" not in await reader.readuntil(b"served\r\n0\r\n\r\n")
+            assert b"close" not in await reader.readuntil(SERVED)

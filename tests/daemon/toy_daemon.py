@@ -68,7 +68,7 @@ class ToyEngine:
             await asyncio.Event().wait()
         yield cls()
 
-    def encode(self, prompt: object, *, raw: bool) -> tuple[int, ...]:
+    async def encode_aside(self, prompt: object, *, raw: bool) -> tuple[int, ...]:
         return (1,)
 
     def stream(self, prompt: object, **options: object) -> TextStream:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch._subclasses.fake_tensor import DataDependentOutputException, FakeTensorMode
 
@@ -75,7 +75,7 @@ def test_a_fixed_step_gives_transformers_logits_at_every_place(make_checkpoint: 
     torch.testing.assert_close(torch.cat(got), reference(directory, ids), atol=1e-4, rtol=0)
 
 
-@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=15)
 @given(data=st.data(), kind=st.sampled_from(["llama", "mistral", "qwen3"]))
 @pytest.mark.usefixtures("small_caches")
 def test_drafting_unseen_is_drafting_token_by_token(

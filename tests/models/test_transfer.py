@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from safetensors.torch import load_file
 from torch import Tensor
@@ -40,7 +40,7 @@ def check_weights(plan: LoadPlan, memory: Tensor, directory: Path) -> None:
         assert torch.equal(got, expected), name
 
 
-@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=30)
 @given(
     seed=st.integers(0, 10**6),
     chunk_bytes=st.integers(500, 20_000),

@@ -37,7 +37,6 @@ def readme_rule(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
 
 
 @pytest.mark.anyio
-@pytest.mark.parametrize("anyio_backend", ["asyncio"])
 async def test_the_readmes_own_rule_decides_how_much_is_drafted(readme_rule: str) -> None:
     async with MemSpec.open() as engine:
         options = {"max_new_tokens": 40, "policy": "static:general"}
