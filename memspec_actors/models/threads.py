@@ -3,12 +3,14 @@
 import os
 import sys
 import threading
+from contextlib import suppress
 
 import torch
 
 __all__ = ["stand_back", "use_threads"]
 
-NICENESS = 10  # a tenth of the processor time where decoding wants it all
+NICENESS = 10  # above that of decoding: a tenth of the processor time where decoding wants it all
+MAX_NICENESS = 19
 
 
 def use_threads(num_threads: int) -> None:
@@ -21,11 +23,14 @@ def use_threads(num_threads: int) -> None:
 
 
 def stand_back(num_threads: int) -> None:
-    """Do as `use_threads` does, and let this thread run where others leave room, if the system can tell them apart.
+    """Do as `use_threads` does, and let this thread run where others leave room, if the system can and may tell them apart.
 
     Otherwise decoding may find its core taken at an iteration's beginning, and wait for the whole of a ranking though
     another core is idle.
     """
     use_threads(num_threads)
     if sys.platform == "linux":  # elsewhere a niceness is the whole process's
-        os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), NICENESS)
+        thread_id = threading.get_native_id()
+        with suppress(OSError):  # a sandbox forbids it
+            niceness = os.getpriority(os.PRIO_PROCESS, thread_id) + NICENESS
+            os.setpriority(os.PRIO_PROCESS, thread_id, min(niceness, MAX_NICENESS))

@@ -21,6 +21,7 @@ JOIN_S = 10.0  # at the end of the process, for the function that is running
 class Workers:
     """Run functions one after the other on one dedicated, named thread, which calls ``on_start`` first of all.
 
+    An error of ``on_start`` is raised to every caller, and nothing runs.
     The way there and back takes half as long as by an executor of the standard library, which keeps a future, a
     condition and a list of waiters for each call: decoding goes this way at every iteration.
     """
@@ -81,9 +82,16 @@ class _Job(Generic[R]):
         try:
             result = self._call()
         except BaseException as error:  # noqa: BLE001  # it is the caller's
-            self._tell(self._fail, error)
+            self.fail(error)
         else:
             self._tell(self._finish, result)
+
+    def fail(self, error: BaseException) -> None:
+        """Tell the caller's loop of an error."""
+        if isinstance(error, StopIteration):  # no future takes one: it would end whatever generator awaits it
+            stopped, error = error, RuntimeError(f"a function in a worker thread raised {error!r}")
+            error.__cause__ = stopped
+        self._tell(self._fail, error)
 
     def cancel(self) -> None:
         """Tell the caller's loop that the call will never run."""
@@ -115,12 +123,19 @@ class _Job(Generic[R]):
 
 
 def _work(jobs: "SimpleQueue[_Job[Any] | None]", on_start: Callable[[], None] | None) -> None:
-    if on_start is not None:
-        on_start()
+    failure = None if on_start is None else _failure_of(on_start)
     while (job := jobs.get()) is not None:
         if job.claim():
-            job.run()
+            job.run() if failure is None else job.fail(failure)
         del job  # or its arguments would live until the next one comes
+
+
+def _failure_of(on_start: Callable[[], None]) -> BaseException | None:
+    try:
+        on_start()
+    except BaseException as error:  # noqa: BLE001  # whoever calls hears of it
+        return error
+    return None
 
 
 def _end(jobs: "SimpleQueue[_Job[Any] | None]", thread: threading.Thread) -> None:

@@ -41,6 +41,32 @@ def test_arguments_results_and_errors_come_through() -> None:
     run_virtual(lambda: scenario(VirtualWorkers("w")))
 
 
+def test_an_iterator_that_is_exhausted_ends_no_wait_silently() -> None:
+    """A future takes no StopIteration: the caller would wait for ever."""
+
+    async def scenario(workers: Workers) -> None:
+        async with asyncio.timeout(30.0):
+            with pytest.raises(RuntimeError, match="StopIteration"):
+                await workers.run(next, iter(()))
+        workers.close()
+
+    asyncio.run(scenario(Workers("w")))
+    run_virtual(lambda: scenario(VirtualWorkers("w")))
+
+
+def test_a_thread_that_cannot_begin_tells_every_caller() -> None:
+    """The thread would end, and all callers wait for ever."""
+
+    async def scenario() -> list[object]:
+        workers = Workers("w", lambda: int("three"))  # type: ignore[arg-type, return-value]
+        async with asyncio.timeout(30.0):
+            errors = await asyncio.gather(*(workers.run(int) for _ in range(3)), return_exceptions=True)
+        workers.close()
+        return list(errors)
+
+    assert [type(error) for error in asyncio.run(scenario())] == [ValueError] * 3
+
+
 @pytest.mark.parametrize("how", ["task", "scope"])
 def test_cancelled_caller_waits_until_the_function_returned(how: str) -> None:
     """Memory would be reused while the thread still writes into it, or the cancellation would be lost."""
