@@ -33,10 +33,13 @@ def outside_python(module: M) -> M:
 def traced(module: nn.Module, *examples: Tensor) -> Callable[..., Tensor]:
     """Return what a module computes for tensors of any size as TorchScript, to be called under `as_written`.
 
-    It must compute the same way whatever the tensors hold. ``examples`` are arguments to look on with.
+    It must compute the same way whatever the tensors hold. ``examples`` are arguments to look on with. Where
+    TorchScript is turned off (``PYTORCH_JIT=0``) the module is returned as it is.
     """
     with _undeprecated():
         script = torch.jit.trace(module.eval(), examples, check_trace=False)  # type: ignore[no-untyped-call]
+        if not isinstance(script, torch.jit.ScriptModule):
+            return module
         frozen: Callable[..., Tensor] = torch.jit.freeze(script)
     return frozen
 

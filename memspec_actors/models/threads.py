@@ -23,7 +23,7 @@ def use_threads(num_threads: int) -> None:
 
 
 def stand_back(num_threads: int) -> None:
-    """Do as `use_threads` does, and let this thread run where others leave room, if the system can and may tell them apart.
+    """Do as `use_threads` does, and let this thread run where others leave room, if the system lets threads differ.
 
     Otherwise decoding may find its core taken at an iteration's beginning, and wait for the whole of a ranking though
     another core is idle.

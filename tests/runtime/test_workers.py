@@ -58,7 +58,7 @@ def test_a_thread_that_cannot_begin_tells_every_caller() -> None:
     """The thread would end, and all callers wait for ever."""
 
     async def scenario() -> list[object]:
-        workers = Workers("w", lambda: int("three"))  # type: ignore[arg-type, return-value]
+        workers = Workers("w", lambda: int("three"))  # type: ignore[arg-type]
         async with asyncio.timeout(30.0):
             errors = await asyncio.gather(*(workers.run(int) for _ in range(3)), return_exceptions=True)
         workers.close()
