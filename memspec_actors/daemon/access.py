@@ -64,6 +64,8 @@ class AccessControl:
 
     def _refusal(self, scope: Scope) -> Refusal | None:
         headers = Headers(scope=scope)
+        if len(headers.getlist("host")) > 1:
+            return Refusal(400, "there are several Host headers; send one", code="host")
         host, origin = headers.get("host"), headers.get("origin")
         if not self._any_host and _name(f"//{host}") not in self._hosts:
             return Refusal(403, f"the Host header is {host!r}, which is none of the daemon's names", code="host")

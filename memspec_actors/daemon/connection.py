@@ -4,36 +4,49 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
-import h11
-from uvicorn.protocols.http.h11_impl import H11Protocol
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 __all__ = ["Connection"]
 
 HEAD_TIMEOUT_S = 10.0  # from connecting, or from a later request's first byte, to the end of its headers
+MAX_HEAD_BYTES = 2**16
 STALL_TIMEOUT_S = 60.0  # while so much waits to be sent that no more is taken
 
 
-class Connection(H11Protocol):
-    """Speak HTTP/1.1, and hang up on a client that sends half a request, or does not read what it asked for.
+class Connection(HttpToolsProtocol):
+    """Speak HTTP/1.1, one request at a time, and hang up on a client that sends half of one, or does not read.
 
     Such connections would add up until no other can be opened. That a body does not come is its reader's to notice.
+    What is sent before a reply has ended is not read as another request: the connection ends with that reply.
     """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self._head = _Deadline(self.loop, HEAD_TIMEOUT_S, self._hang_up)
         self._stall = _Deadline(self.loop, STALL_TIMEOUT_S, self._hang_up)
+        self._num_head_bytes = 0
+        self._ends = False  # with the reply at hand
+
+    @property
+    def _is_replying(self) -> bool:
+        return self.cycle is not None and not self.cycle.response_complete
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
         self._head.start()
 
     def data_received(self, data: bytes) -> None:
+        if self._ends:
+            return
         super().data_received(data)
-        if self.conn.their_state is h11.IDLE:
-            self._head.start()
-        else:
+        if self._is_replying:
             self._head.stop()
+            self._num_head_bytes = 0
+            return
+        self._head.start()
+        self._num_head_bytes += len(data)
+        if self._num_head_bytes > MAX_HEAD_BYTES:
+            self._hang_up()
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._head.stop()
@@ -48,9 +61,23 @@ class Connection(H11Protocol):
         super().resume_writing()
         self._stall.stop()
 
+    def on_headers_complete(self) -> None:
+        if self._is_replying:
+            self._ends, self.cycle.keep_alive = True, False
+        else:
+            super().on_headers_complete()
+
+    def on_body(self, body: bytes) -> None:
+        if not self._ends:
+            super().on_body(body)
+
+    def on_message_complete(self) -> None:
+        if not self._ends:
+            super().on_message_complete()
+
     def send_400_response(self, msg: str) -> None:
-        if self.conn.our_state is h11.SEND_BODY:
-            self._hang_up()  # what is no HTTP comes after a request whose reply has begun: there is no second reply
+        if self._is_replying and self.cycle.response_started:
+            self._hang_up()  # there is no second reply within the first
         else:
             super().send_400_response(msg)
 

@@ -41,6 +41,14 @@ async def test_a_foreign_name_that_points_here_is_refused(host: str) -> None:
     assert await ask(ServeConfig(), "/health", host=host) == (403, "host"), "no path is left out"
 
 
+async def test_two_names_are_none() -> None:
+    """One of them would be looked at, and perhaps the other by somebody else on the way."""
+    transport = httpx2.ASGITransport(AccessControl(answer, ServeConfig()))
+    async with httpx2.AsyncClient(transport=transport, base_url="http://127.0.0.1:8000") as client:
+        reply = await client.get("/", headers=[("Host", "127.0.0.1"), ("Host", "evil.example")])
+    assert reply.status_code == 400
+
+
 @pytest.mark.parametrize(
     ("origin", "status"),
     [

@@ -24,6 +24,57 @@ async def test_half_a_request_is_not_waited_for(monkeypatch: pytest.MonkeyPatch,
         assert await ended(reader) == b""
 
 
+@pytest.mark.parametrize("is_first", [True, False])
+async def test_headers_without_end_are_not_kept(is_first: bool) -> None:
+    """One client could fill the memory."""
+    async with serving(answer) as connect:
+        reader, writer = await connect()
+        if not is_first:
+            writer.write(GET)
+            await reader.readuntil(SERVED)
+        writer.write(GET[:-2])
+        for _ in range(100):
+            writer.write(b"X: " + b"x" * 1000 + b"\r\n")
+        assert await ended(reader) == b""
+
+
+async def test_what_comes_before_a_reply_has_ended_is_no_request() -> None:
+    """Its body would be taken for the first one's, or that the client has gone would be told to the wrong reply."""
+    bodies: list[bytes] = []
+
+    async def answer_with_body(scope: Scope, receive: Receive, send: Send) -> None:
+        while (message := await receive())["type"] == "http.request":
+            bodies.append(message["body"])
+            if not message["more_body"]:
+                break
+        await answer(scope, receive, send)
+
+    post = b"POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 4\r\n\r\n"
+    async with serving(answer_with_body) as connect:
+        reader, writer = await connect()
+        writer.write(post + b"mine" + post + b"more" + GET)
+        assert (await ended(reader)).count(b"served") == 1
+    assert b"".join(bodies) == b"mine"
+
+
+async def test_a_client_that_goes_after_a_second_request_is_noticed() -> None:
+    """The first would be decoded to its end for nobody."""
+    begun, gone = asyncio.Event(), asyncio.Event()
+
+    async def wait_for_the_end(scope: Scope, receive: Receive, send: Send) -> None:
+        begun.set()
+        while (await receive())["type"] != "http.disconnect":
+            pass
+        gone.set()
+
+    async with serving(wait_for_the_end) as connect:
+        _, writer = await connect()
+        writer.write(GET + GET)
+        await begun.wait()
+        writer.close()
+        await gone.wait()
+
+
 async def test_bytes_that_trickle_in_are_no_request(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each of them would buy more time, and a handful of senders all connections there are."""
     monkeypatch.setattr(connection, "HEAD_TIMEOUT_S", 0.05)
@@ -31,8 +82,9 @@ async def test_bytes_that_trickle_in_are_no_request(monkeypatch: pytest.MonkeyPa
         reader, writer = await connect()
 
         async def trickle() -> None:
+            writer.write(GET[:-2] + b"X: ")
             while True:
-                writer.write(b"G")
+                writer.write(b"x")
                 await asyncio.sleep(0.01)
 
         trickling = asyncio.create_task(trickle())
