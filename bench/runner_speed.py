@@ -21,8 +21,9 @@ import transformers
 
 from memspec_actors.models.checkpoint import Checkpoint
 from memspec_actors.models.loading import load_into
+from memspec_actors.models.opening import open_runner
 from memspec_actors.models.plan import LoadPlan
-from memspec_actors.models.runner import Runner, open_runner
+from memspec_actors.models.runner import Runner
 from memspec_actors.models.segments import FloatSegment
 from memspec_actors.zoo import path as zoo_path
 

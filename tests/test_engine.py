@@ -155,7 +155,7 @@ async def test_sampling_follows_the_targets_distribution(accept: str) -> None:
     """Lossless in distribution through the whole engine: the second token, over many seeds, against its exact law."""
     stats = pytest.importorskip("scipy.stats")
     from memspec_actors.models.checkpoint import Checkpoint
-    from memspec_actors.models.runner import open_runner
+    from memspec_actors.models.opening import open_runner
 
     runner = open_runner(Checkpoint.open(zoo_path("target")), dtype="float32")
     sampling = SamplingParams(temperature=2.0, top_k=4)

@@ -13,8 +13,8 @@ from memspec_actors.errors import ConfigError, UsageError
 from memspec_actors.models.checkpoint import Checkpoint
 from memspec_actors.models.device import Device, open_device
 from memspec_actors.models.dtypes import DtypeName
+from memspec_actors.models.opening import load_runner
 from memspec_actors.models.plan import LoadPlan
-from memspec_actors.models.runner import load_runner
 from memspec_actors.models.tokenizer import Tokenizer
 from memspec_actors.models.vocabulary import check_compatible
 from memspec_actors.predictor.prompts import Prompt

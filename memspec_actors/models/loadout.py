@@ -11,8 +11,9 @@ from memspec_actors.hub import hub_model, snapshot
 from memspec_actors.models.checkpoint import Checkpoint
 from memspec_actors.models.device import HOST, Device, open_device
 from memspec_actors.models.device_room import check_room
+from memspec_actors.models.opening import load_runner
 from memspec_actors.models.plan import ALIGNMENT, LoadPlan
-from memspec_actors.models.runner import Runner, load_runner
+from memspec_actors.models.runner import Runner
 from memspec_actors.models.tokenizer import Tokenizer
 from memspec_actors.models.vocabulary import check_compatible
 from memspec_actors.zoo import path as zoo_path

@@ -6,21 +6,17 @@ import torch
 from torch import Tensor
 
 from memspec_actors.errors import ConfigError
-from memspec_actors.models.architecture import DecoderShape, LayerNames
 from memspec_actors.models.checkpoint import Checkpoint
-from memspec_actors.models.code_memory import CodeMemory
 from memspec_actors.models.coding import coding_of
-from memspec_actors.models.dtypes import FLOAT_DTYPES, RUN_DTYPE_NAMES, DtypeName, RunDtypeName
-from memspec_actors.models.heap import give_back_freed
+from memspec_actors.models.dtypes import RUN_DTYPE_NAMES, DtypeName, RunDtypeName
 from memspec_actors.models.int4 import int4_works
 from memspec_actors.models.layout import ALIGNMENT, Layout
 from memspec_actors.models.lean import LeanRunner
-from memspec_actors.models.lean_weights import LayerWeights, ModelWeights
-from memspec_actors.models.linear import LinearMap, WeightPart
-from memspec_actors.models.packing import MIN_PACKED_ITEMS, pack, packing_pays
+from memspec_actors.models.packing import MIN_PACKED_ITEMS, packing_pays
 from memspec_actors.models.runner import Runner
 from memspec_actors.models.segments import CodeSlot, Segment, Slot
-from memspec_actors.models.typed_memory import RUN_DTYPES, TORCH_DTYPES, matrix
+from memspec_actors.models.typed_memory import RUN_DTYPES
+from memspec_actors.models.weight_views import WeightViews
 
 __all__ = ["ALIGNMENT", "LoadPlan"]
 
@@ -97,7 +93,7 @@ class LoadPlan:
     def packed_nbytes(self) -> int:
         """Bytes of the second copies that `bind` adds to private weights, on processors that have a use for them."""
         shape = self.checkpoint.shape
-        if not self._packs or shape is None or self.dtype != "float32" or not packing_pays():
+        if shape is None or not self._packs:
             return 0
         only_looked_up = () if shape.tied else ("model.embed_tokens.weight",)
         floats = (each for name, each in self.slots.items() if isinstance(each, Slot) and name not in only_looked_up)
@@ -114,83 +110,20 @@ class LoadPlan:
         address = view.storage_offset() if self.on_device else view.data_ptr()  # what begins a device's memory is
         if address % ALIGNMENT:
             raise ValueError(f"the view starts at byte {address % ALIGNMENT} of {ALIGNMENT}; align it")
-        shape = self.checkpoint.shape
+        shape, dtype = self.checkpoint.shape, RUN_DTYPES[self.dtype]
+        views = WeightViews(view, self.slots, dtype, packs=self._packs)
         if shape is None:
             from memspec_actors.models.generic import TransformersRunner
 
-            coded = {name: slot for name, slot in self.slots.items() if isinstance(slot, CodeSlot)}
-            return TransformersRunner.bound(
-                self.checkpoint,
-                RUN_DTYPES[self.dtype],
-                self._stored_tensors(view),
-                {name: CodeMemory.of(view, slot).part() for name, slot in coded.items()},
-                sum(slot.nbytes for slot in coded.values()),
-            )
-        weights = self._weights(view, shape)
-        return LeanRunner(shape, RUN_DTYPES[self.dtype], weights, nbytes=self.nbytes + weights.extra_nbytes)
-
-    def _stored_tensors(self, view: Tensor) -> dict[str, Tensor]:
-        tensors = {}
-        for name, entry in self.checkpoint.weights().items():
-            if isinstance(self.slots[name], CodeSlot):
-                continue
-            dtype = RUN_DTYPES[self.dtype] if entry.dtype in FLOAT_DTYPES else TORCH_DTYPES[entry.dtype]
-            tensors[name] = self._tensor(view, name, dtype).reshape(entry.shape)
-        return tensors
-
-    def _weights(self, view: Tensor, shape: DecoderShape) -> ModelWeights:
-        def get(name: str) -> Tensor:
-            return self._tensor(view, f"{name}.weight", RUN_DTYPES[self.dtype])
-
-        def linear(*names: str) -> LinearMap:
-            bias = f"{names[0]}.bias"
-            added = self._tensor(view, bias, RUN_DTYPES[self.dtype]) if bias in self.slots else None
-            parts = [self._part(view, f"{name}.weight") for name in names if f"{name}.weight" in self.slots]
-            return LinearMap(parts, added)
-
-        # The largest first: it is rearranged by way of a copy, for which there is room as long as the others wait.
-        head = linear("model.embed_tokens" if shape.tied else "lm_head")
-        layers = [
-            LayerWeights(
-                input_norm=get(names["input_layernorm"]),
-                qkv=linear(names["q_proj"], names["k_proj"], names["v_proj"]),
-                q_norm=get(names["q_norm"]) if shape.qk_norm else None,
-                k_norm=get(names["k_norm"]) if shape.qk_norm else None,
-                out=linear(names["o_proj"]),
-                post_norm=get(names["post_attention_layernorm"]),
-                gate_up=linear(names["gate_proj"], names["up_proj"]),
-                down=linear(names["down_proj"]),
-            )
-            for names in map(LayerNames, range(shape.num_layers))
-        ]
-        return ModelWeights(
-            embedding=get("model.embed_tokens").t(),
-            layers=layers,
-            norm=get("model.norm"),
-            head=head,
-        )
-
-    def _part(self, view: Tensor, name: str) -> WeightPart:
-        slot = self.slots[name]
-        if isinstance(slot, CodeSlot):
-            return CodeMemory.of(view, slot).part()
-        part = WeightPart(self._tensor(view, name, RUN_DTYPES[self.dtype]))
-        if not self._packs or not packing_pays():
-            return part
-        packed = pack(part)
-        give_back_freed()  # oneDNN passes through copies; kept, they would add up to another half of the model
-        return packed
+            stored = views.stored(self.checkpoint.weights())
+            code_nbytes = sum(slot.nbytes for slot in self.slots.values() if isinstance(slot, CodeSlot))
+            return TransformersRunner.bound(self.checkpoint, dtype, stored, views.coded(), code_nbytes)
+        weights = views.model(shape)
+        return LeanRunner(shape, dtype, weights, nbytes=self.nbytes + weights.extra_nbytes)
 
     @property
     def _packs(self) -> bool:
-        return self.private and not self.on_device
-
-    def _tensor(self, view: Tensor, name: str, dtype: torch.dtype) -> Tensor:
-        """Return a vector, or a weight as (in, out) whatever its order in memory."""
-        slot = self.slots[name]
-        assert isinstance(slot, Slot), f"{name} is in codes"
-        lying = matrix(view, slot.offset, slot.rows, slot.columns, dtype, transposed=slot.transposed)
-        return lying.flatten() if slot.vector else lying.t()
+        return self.private and not self.on_device and self.dtype == "float32" and packing_pays()
 
 
 def _check_runs_on_device(checkpoint: Checkpoint, dtype: DtypeName) -> None:

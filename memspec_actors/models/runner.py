@@ -1,19 +1,12 @@
-"""What every model runner offers, and how a target is opened."""
+"""What every model runner offers."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Protocol, runtime_checkable
+from typing import Protocol, runtime_checkable
 
 import torch
 from torch import Tensor
 
-from memspec_actors.models.checkpoint import Checkpoint
-from memspec_actors.models.device import HOST, Device, open_transfer
-from memspec_actors.models.dtypes import DtypeName
-
-if TYPE_CHECKING:
-    from memspec_actors.models.plan import LoadPlan
-
-__all__ = ["Cache", "GreedyDrafter", "Runner", "load_runner", "open_runner"]
+__all__ = ["Cache", "GreedyDrafter", "Runner"]
 
 
 class Cache(Protocol):
@@ -78,22 +71,3 @@ class GreedyDrafter(Protocol):
         Only the first ``num_ids`` ids are drafted. Raises as `Runner.forward` does.
         """
         ...
-
-
-def open_runner(checkpoint: Checkpoint, *, dtype: DtypeName = "auto") -> Runner:
-    """Load a checkpoint into memory of its own and return its runner: lean where that applies, else generic.
-
-    Raises LoadError naming the file if it changed since it was checked.
-    """
-    from memspec_actors.models.plan import LoadPlan  # stands on this module's protocols
-
-    return load_runner(LoadPlan.of(checkpoint, dtype, private=True))
-
-
-def load_runner(plan: "LoadPlan", device: Device = HOST) -> Runner:
-    """Load a private plan into memory of its own and return the runner; raises LoadError as `open_runner` does."""
-    from memspec_actors.models.loading import load_into
-
-    memory = torch.empty(plan.nbytes, dtype=torch.uint8, device=device.torch_device)
-    load_into(plan, memory, transfer=open_transfer(device))
-    return plan.bind(memory)

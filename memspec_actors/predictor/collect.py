@@ -9,7 +9,8 @@ from typing import Any
 
 from memspec_actors.errors import CheckpointError, TraceError
 from memspec_actors.models.checkpoint import Checkpoint
-from memspec_actors.models.runner import Runner, open_runner
+from memspec_actors.models.opening import open_runner
+from memspec_actors.models.runner import Runner
 from memspec_actors.models.tokenizer import Tokenizer
 from memspec_actors.models.vocabulary import check_compatible
 from memspec_actors.predictor.prompts import Prompt

@@ -9,8 +9,8 @@ from memspec_actors.models.checkpoint import Checkpoint
 from memspec_actors.models.device import HOST, Device
 from memspec_actors.models.device_slots import DeviceSlots
 from memspec_actors.models.lean import LeanRunner
+from memspec_actors.models.opening import load_runner
 from memspec_actors.models.plan import LoadPlan
-from memspec_actors.models.runner import load_runner
 from tests.models.fake_device import FakeDevice
 
 NUM_IDS = 3584

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from memspec_actors import zoo
 from memspec_actors.drafts.memory_plan import fitting_capacity, kv_bytes, most_that_fit, plan_memory
 from memspec_actors.models.checkpoint import Checkpoint
+from memspec_actors.models.opening import open_runner
 from memspec_actors.models.plan import LoadPlan
-from memspec_actors.models.runner import open_runner
 
 
 @pytest.fixture(scope="module")

@@ -20,7 +20,7 @@ from safetensors.torch import load_file
 from memspec_actors.errors import CheckpointError
 from memspec_actors.models.checkpoint import Checkpoint
 from memspec_actors.models.header import read_header
-from memspec_actors.models.runner import open_runner
+from memspec_actors.models.opening import open_runner
 from tests.models.conftest import CONFIGS, save_random
 
 FLOAT32 = torch.float32

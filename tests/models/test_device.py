@@ -12,8 +12,8 @@ from memspec_actors.models.cache import KvCache
 from memspec_actors.models.checkpoint import Checkpoint
 from memspec_actors.models.device import HOST, DeviceMemory, open_device
 from memspec_actors.models.device_room import check_room
+from memspec_actors.models.opening import open_runner
 from memspec_actors.models.plan import LoadPlan
-from memspec_actors.models.runner import open_runner
 from tests.models.fake_device import FakeDevice
 
 

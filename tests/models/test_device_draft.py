@@ -15,10 +15,11 @@ from memspec_actors.models.checkpoint import Checkpoint
 from memspec_actors.models.device_draft import DeviceDraft
 from memspec_actors.models.device_slots import DeviceSlots
 from memspec_actors.models.lean import LeanRunner
+from memspec_actors.models.opening import open_runner
 from memspec_actors.models.plan import LoadPlan
 from memspec_actors.models.reader import ArenaReader
 from memspec_actors.models.rope import rope_table
-from memspec_actors.models.runner import Runner, open_runner
+from memspec_actors.models.runner import Runner
 from memspec_actors.protocols.messages import Placement
 from memspec_actors.protocols.requests import SamplingParams
 from memspec_actors.speculation.accept import Exact, Proposal, judge_unseen

@@ -23,8 +23,8 @@ from memspec_actors.errors import CheckpointError
 from memspec_actors.models.checkpoint import Checkpoint
 from memspec_actors.models.generic import TransformersRunner
 from memspec_actors.models.loading import load_into
+from memspec_actors.models.opening import open_runner
 from memspec_actors.models.plan import LoadPlan
-from memspec_actors.models.runner import open_runner
 from tests.models.conftest import GENERIC, SHORT, SMALL, save_random
 
 

@@ -16,9 +16,10 @@ from memspec_actors.models import int4, plan
 from memspec_actors.models.arena import WeightArena
 from memspec_actors.models.checkpoint import Checkpoint
 from memspec_actors.models.loading import load_into
+from memspec_actors.models.opening import open_runner
 from memspec_actors.models.plan import LoadPlan
 from memspec_actors.models.reader import ArenaReader
-from memspec_actors.models.runner import Runner, open_runner
+from memspec_actors.models.runner import Runner
 from memspec_actors.protocols.messages import Placement
 from tests.models.gptq_writer import Variant, write_gptq
 

@@ -22,9 +22,10 @@ from memspec_actors.models.lean_pass import LeanPass
 from memspec_actors.models.lean_weights import ModelWeights
 from memspec_actors.models.linear import LinearMap, WeightPart, map_part
 from memspec_actors.models.loading import load_into
+from memspec_actors.models.opening import open_runner
 from memspec_actors.models.packing import pack
 from memspec_actors.models.plan import LoadPlan
-from memspec_actors.models.runner import GreedyDrafter, Runner, open_runner
+from memspec_actors.models.runner import GreedyDrafter, Runner
 from tests.models.conftest import CONFIGS, save_random
 
 TOLERANCE = 1e-4

@@ -15,8 +15,8 @@ from memspec_actors.models import coding
 from memspec_actors.models.checkpoint import Checkpoint
 from memspec_actors.models.loading import load_into
 from memspec_actors.models.loadout import Loadout
+from memspec_actors.models.opening import open_runner
 from memspec_actors.models.plan import LoadPlan
-from memspec_actors.models.runner import open_runner
 from tests.models.conftest import save_random
 from tests.models.gptq_writer import PARTS
 
