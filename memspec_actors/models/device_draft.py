@@ -82,9 +82,16 @@ class DeviceDraft:
         self._step(cache)
         return cache
 
+    @torch.inference_mode()
     def forward(self, ids: Tensor | Sequence[int], cache: Cache, last_only: bool = False) -> Tensor:
-        """Append T tokens to ``cache`` and return logits, as `LeanRunner.forward` does."""
-        return self._runner.forward(ids, cache, last_only)
+        """Append T tokens to ``cache`` and return logits, as `LeanRunner.forward` does; one token takes the step."""
+        if len(ids) != 1 or isinstance(ids, Tensor) or not isinstance(cache, FixedCache):
+            return self._runner.forward(ids, cache, last_only)
+        self._runner.check(ids)
+        end = cache.reserve(1)
+        logits = self._step(cache).logits(ids[0], cache.length)
+        cache.extend(end)
+        return logits
 
     def draft(self, ids: Sequence[int], cache: Cache, num: int, num_ids: int) -> list[int]:
         """Draft as `GreedyDrafter.draft` says; ``num_ids`` is the number that the draft was bound for."""
@@ -102,6 +109,7 @@ class DeviceDraft:
         """
         if not isinstance(cache, FixedCache):
             raise TypeError(f"the cache is a {type(cache).__name__}; make it with new_cache of this runner")
+        self._runner.check(ids)
         end = cache.reserve(len(ids) + num - 1)
         step, place = self._step(cache), cache.length + len(ids) - 1
         first = None

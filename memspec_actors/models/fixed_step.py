@@ -22,6 +22,7 @@ class FixedStep:
         self._runner = runner
         self._num_ids = num_ids
         self._capacity = memory.kv.size(3)
+        self._logits = torch.zeros(1, runner.vocab_size, dtype=runner.dtype, device=memory.kv.device)
         self._text = torch.zeros(self._capacity + 1, dtype=torch.int64, device=memory.kv.device)
         self._place = torch.zeros(1, dtype=torch.int64, device=memory.kv.device)
         self._run = device.repeatable(self._step, self._rewind)
@@ -40,11 +41,16 @@ class FixedStep:
             self._run()
         return self._text[place : place + num + 1]
 
+    def logits(self, token: int, place: int) -> Tensor:
+        """Run ``token`` at ``place`` and return its logits (1, V)."""
+        self.draft(token, place, 1)
+        return self._logits.clone()
+
     def _step(self) -> None:
         token = self._text.index_select(0, self._place)
-        logits = self._runner.fixed(token, self._place, self.memory)
+        self._logits.copy_(self._runner.fixed(token, self._place, self.memory))
         self._place.add_(1)
-        self._text[self._place] = logits[:, : self._num_ids].argmax(-1)
+        self._text[self._place] = self._logits[:, : self._num_ids].argmax(-1)
 
     def _rewind(self) -> None:
         """Go where trying the step does no harm: to the last place, free as long as anything can be drafted."""

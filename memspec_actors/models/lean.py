@@ -47,7 +47,7 @@ class LeanRunner:
         in a tensor on a device are not looked at: they are to be in range.
         """
         own = self._own(cache)
-        self._check(ids)
+        self.check(ids)
         if len(ids) == 1 and self._has_one:
             end = own.reserve(1)
             with as_written():
@@ -66,7 +66,7 @@ class LeanRunner:
         Only the first ``num_ids`` ids are drafted. Raises as `forward` does.
         """
         own = self._own(cache)
-        self._check(ids)
+        self.check(ids)
         end = own.reserve(len(ids) + num - 1)
         with as_written():
             if self._has_one:
@@ -90,7 +90,7 @@ class LeanRunner:
             raise TypeError(f"the cache is a {type(cache).__name__}; make it with new_cache of this runner")
         return cache
 
-    def _check(self, ids: Tensor | Sequence[int]) -> None:
+    def check(self, ids: Tensor | Sequence[int]) -> None:
         """Refuse ids out of range; a device does not recover from one, so the host looks first."""
         if len(ids) == 0:
             raise ValueError("there are no tokens to run")

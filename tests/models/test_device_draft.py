@@ -100,6 +100,24 @@ def test_drafting_unseen_is_drafting_token_by_token(
 
 
 @pytest.mark.usefixtures("small_caches")
+def test_logits_of_tokens_one_by_one_are_those_of_the_text(make_checkpoint: Callable[..., Path]) -> None:
+    """Rules that look at each token get them from the same step; kept logits must not change under their hands."""
+    directory, device, ids = make_checkpoint("qwen2"), FakeDevice(), random_ids(40).tolist()
+    draft = load(device, directory)
+    cache = draft.new_cache(10)
+    got = [draft.forward(ids[start : start + 1], cache) for start in range(30)]
+    got += [draft.forward(ids[30:33], cache), *(draft.forward([each], cache, last_only=True) for each in ids[33:])]
+    torch.testing.assert_close(torch.cat(got), reference(directory, torch.tensor(ids)), atol=1e-4, rtol=0)
+    assert device.replayed == 37
+    for bad in (97, -1):  # a device that meets such an id is lost to the process
+        with pytest.raises(IndexError):
+            draft.forward([bad], cache)
+        with pytest.raises(IndexError):
+            draft.draft_unseen([bad], cache, 2)
+    assert cache.length == 40
+
+
+@pytest.mark.usefixtures("small_caches")
 def test_a_cache_that_grows_keeps_what_it_holds(make_checkpoint: Callable[..., Path]) -> None:
     """The step is bound to the memory that was outgrown, and trying another one must not touch what was read."""
     directory, device = make_checkpoint("qwen3"), FakeDevice()
