@@ -6,7 +6,8 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from memspec_actors.models.session import DecodeSession, StepOutcome
+from memspec_actors.models.outcome import StepOutcome
+from memspec_actors.models.session import DecodeSession
 from memspec_actors.protocols.feedback import Feedback, Shadow
 from memspec_actors.protocols.messages import (
     DraftRanking,

@@ -4,11 +4,9 @@ Synchronous and without asyncio: the Decoder runs it in its worker thread, one h
 the target's cache holds all committed tokens but the last.
 """
 
-from collections import deque
 from collections.abc import Collection, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from threading import Lock
 from time import perf_counter_ns
 
 import torch
@@ -16,9 +14,10 @@ from torch import Tensor
 
 from memspec_actors.errors import DeviceFull, InvalidLogits
 from memspec_actors.models.device_draft import DeviceDraft
-from memspec_actors.models.draft_cache import DraftCache
+from memspec_actors.models.draft_cache import BoundDraft, DraftCache
+from memspec_actors.models.draft_caches import DraftCaches
+from memspec_actors.models.outcome import StepOutcome
 from memspec_actors.models.runner import Cache, GreedyDrafter, Runner
-from memspec_actors.protocols.feedback import Shadow
 from memspec_actors.protocols.messages import ResidentDraft, ThresholdsPublished
 from memspec_actors.protocols.requests import GenerationRequest
 from memspec_actors.protocols.results import TokenLogprob
@@ -30,37 +29,7 @@ from memspec_actors.speculation.lossy import Bayes
 from memspec_actors.speculation.sampling import PositionNoise
 from memspec_actors.speculation.stop import FixedLength, StopRule
 
-__all__ = ["BoundDraft", "DecodeSession", "StepOutcome"]
-
-
-@dataclass(frozen=True, slots=True)
-class BoundDraft:
-    """Pair a draft's load with the runner bound to its memory and the number of ids it shares with the target."""
-
-    draft: ResidentDraft
-    runner: Runner
-    num_common: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StepOutcome:
-    """Tell what one call added and what it cost, in microseconds.
-
-    Where a device drafts without being waited for, ``verify_us`` has the time of both.
-    """
-
-    commit: Commit
-    drafted: int = 0
-    accepted: int = 0
-    departures: tuple[int, ...] = ()  # positions of accepted tokens that were not the target's own choice
-    signals: tuple[float, ...] = ()  # of each drafted token
-    distances: tuple[float, ...] = ()  # of each token that was judged and survived the cut, and of the rejected one
-    catch_up_tokens: int = 0
-    catch_up_us: float = 0.0
-    draft_us: float = 0.0
-    verify_us: float = 0.0
-    logprobs: tuple[TokenLogprob, ...] | None = None  # one per committed token, if they were asked for
-    shadows: tuple[Shadow, ...] = ()
+__all__ = ["DecodeSession"]
 
 
 @dataclass(slots=True)
@@ -86,9 +55,7 @@ class DecodeSession:
     _noise: PositionNoise = field(init=False)
     _adjustment: LogitAdjustment | None = field(init=False, default=None)
     _target_cache: Cache = field(init=False)
-    _caches: dict[ResidentDraft, DraftCache] = field(init=False, default_factory=dict)
-    _caches_lock: Lock = field(init=False, default_factory=Lock)
-    _shadows: deque[Shadow] = field(init=False, default_factory=deque)
+    _caches: DraftCaches = field(init=False)
     _last: ResidentDraft | None = field(init=False, default=None)  # the draft of the last iteration
 
     def __post_init__(self) -> None:
@@ -99,7 +66,9 @@ class DecodeSession:
             self._adjustment = LogitAdjustment(
                 sampling, self.request.prompt_ids, self.state.end_ids, self.num_ids, self.gap_ids
             )
-        self._target_cache = self.target.new_cache(len(self.tokens) + self.request.max_new_tokens)
+        max_tokens = len(self.tokens) + self.request.max_new_tokens
+        self._target_cache = self.target.new_cache(max_tokens)
+        self._caches = DraftCaches(len(self.tokens), max_tokens, watches=self.watches_catch_up)
 
     @property
     def cache_length(self) -> int:
@@ -131,7 +100,7 @@ class DecodeSession:
         return self._target_step()
 
     def _draft_step(self, bound: BoundDraft, length: int) -> StepOutcome:
-        own, started = self._cache(bound), perf_counter_ns()
+        own, started = self._caches.of(bound), perf_counter_ns()
         with own.lock:
             try:
                 return self._draft_and_verify(bound, own, length, started)
@@ -139,7 +108,7 @@ class DecodeSession:
                 own.cache.truncate(min(own.cache.length, len(self.tokens) - 1))
 
     def _draft_and_verify(self, bound: BoundDraft, own: DraftCache, length: int, started: int) -> StepOutcome:
-        catch_up_tokens = 0 if self._last == bound.draft else self._catch_up(own, self.tokens)
+        catch_up_tokens = 0 if self._last == bound.draft else self._caches.catch_up(own, self.tokens)
         caught_up_at = perf_counter_ns()
         if isinstance(bound.runner, DeviceDraft) and self._drafts_blindly and self._takes_maxima:
             text = bound.runner.draft_unseen(self.tokens[own.cache.length :], own.cache, length)
@@ -168,7 +137,7 @@ class DecodeSession:
             draft_us=(drafted_at - caught_up_at) / 1e3,
             verify_us=_us_since(drafted_at),
             logprobs=self._logprobs(logits, commit),
-            shadows=self._take_shadows(),
+            shadows=self._caches.take_shadows(),
         )
 
     def adapt(self, thresholds: ThresholdsPublished) -> None:
@@ -186,22 +155,19 @@ class DecodeSession:
         step with this very draft waits for it. A draft for whose keys and values there is no memory stays cold.
         """
         with suppress(DeviceFull):
-            own = self._cache(bound)
-            with own.lock:
-                tokens = self.tokens[: bound.runner.max_positions + 1]
-                if all(token < bound.num_common for token in tokens[:-1]):
-                    self._catch_up(own, tokens)
-                    return own.cache.length
+            return self._caches.warm(bound, self.tokens)
         return 0
 
     def keep(self, drafts: Collection[ResidentDraft]) -> None:
         """Let go of the caches of all drafts but these: a draft that has left memory comes back as another load."""
-        with self._caches_lock:
-            self._caches = {draft: own for draft, own in self._caches.items() if draft in drafts}
+        self._caches.keep(drafts)
 
     def draft_length(self, bound: BoundDraft | None) -> int:
         """Return how many tokens the next step would draft with ``bound`` at most; 0 makes it a plain target step."""
-        if bound is None or any(token >= bound.num_common for token in self.tokens[self._cache(bound).cache.length :]):
+        if bound is None:
+            return 0
+        unread = self.tokens[self._caches.of(bound).cache.length :]
+        if any(token >= bound.num_common for token in unread):
             return 0
         return max_draft_tokens(
             self.state.remaining, bound.runner.max_positions - len(self.tokens), self.stop_rule.max_tokens
@@ -209,7 +175,7 @@ class DecodeSession:
 
     def missing(self, bound: BoundDraft) -> Sequence[int]:
         """Return the committed tokens, all but the last, that a draft missed while others were at work."""
-        return () if self._last == bound.draft else self.tokens[self._cache(bound).cache.length : -1]
+        return () if self._last == bound.draft else self.tokens[self._caches.of(bound).cache.length : -1]
 
     def _target_step(self) -> StepOutcome:
         started = perf_counter_ns()
@@ -220,35 +186,13 @@ class DecodeSession:
             commit=commit,
             verify_us=_us_since(started),
             logprobs=self._logprobs(logits, commit),
-            shadows=self._take_shadows(),
+            shadows=self._caches.take_shadows(),
         )
 
     def _choose(self, logits: Tensor) -> int:
         at_hand = self._at_hand(logits[:, : self.num_ids])
         adjusted, nothing = self._adjusted(at_hand, ()), Proposal(())
         return self.accept.verify(nothing, adjusted, self.request.sampling, self._noise, len(self.tokens)).next_id
-
-    def _cache(self, bound: BoundDraft) -> DraftCache:
-        """Return the cache of this very load; one of an earlier load of the same draft is dropped."""
-        draft = bound.draft
-        with self._caches_lock:
-            if draft not in self._caches:
-                max_tokens = len(self.tokens) + self.request.max_new_tokens
-                self._caches = {each: own for each, own in self._caches.items() if each.name != draft.name}
-                self._caches[draft] = DraftCache(draft.name, bound.runner, bound.num_common, max_tokens)
-            return self._caches[draft]
-
-    def _catch_up(self, own: DraftCache, tokens: Sequence[int]) -> int:
-        """Let a draft read what it missed while others were at work; the last token belongs to drafting itself."""
-        if not self.watches_catch_up:
-            return own.catch_up(tokens)
-        num_missing, shadow = own.catch_up_watched(tokens, len(self.request.prompt_ids))
-        if shadow is not None:
-            self._shadows.append(shadow)
-        return num_missing
-
-    def _take_shadows(self) -> tuple[Shadow, ...]:
-        return tuple(self._shadows.popleft() for _ in range(len(self._shadows)))
 
     def _draft(self, bound: BoundDraft, cache: Cache, length: int) -> tuple[Proposal, tuple[float, ...]]:
         """Draft up to ``length`` tokens; return them with the stop rule's signal of each."""

@@ -17,9 +17,10 @@ import pytest
 
 from memspec_actors.config import ScheduleConfig
 from memspec_actors.errors import LoadError, MailboxFull, MemSpecError, Overloaded, UsageError
+from memspec_actors.models.draft_cache import BoundDraft
 from memspec_actors.models.loading import LoadReport
 from memspec_actors.models.reader import ReadDraft
-from memspec_actors.models.session import BoundDraft, DecodeSession
+from memspec_actors.models.session import DecodeSession
 from memspec_actors.models.testing import ToyRunner
 from memspec_actors.protocols import events
 from memspec_actors.protocols.events import Event

@@ -9,7 +9,9 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from memspec_actors.models.session import BoundDraft, DecodeSession, StepOutcome
+from memspec_actors.models.draft_cache import BoundDraft
+from memspec_actors.models.outcome import StepOutcome
+from memspec_actors.models.session import DecodeSession
 from memspec_actors.models.testing import ToyCache, ToyRunner
 from memspec_actors.protocols.feedback import Shadow
 from memspec_actors.protocols.messages import ResidentDraft
@@ -168,7 +170,7 @@ def test_only_kept_drafts_hold_memory() -> None:
     for name in ("a", "b"):
         draft = bound(name, ToyRunner(error_rate=0.3))
         session.step(draft)
-        made[name] = weakref.ref(session._cache(draft).cache)  # type: ignore[arg-type]
+        made[name] = weakref.ref(session._caches.of(draft).cache)  # type: ignore[arg-type]
     session.keep({ResidentDraft("b", 1)})
     assert (made["a"](), made["b"]() is None) == (None, False)
 
