@@ -3,9 +3,10 @@
 import asyncio
 import gc
 import os
+import resource
 import signal
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from math import ceil
 
 import anyio
@@ -30,6 +31,7 @@ async def serve(service: Service, announce: Callable[[str], None]) -> int:
 
     Raises ConfigError if the daemon cannot listen, what MemSpec.open raises, and SystemFailed if the engine ends.
     """
+    _take_all_descriptors()
     with listen(service.config) as listener:
         announce(f"serving {service.model_name} on {address_of(listener)}, loading models")
         server = _Server(service)
@@ -42,6 +44,13 @@ async def serve(service: Service, announce: Callable[[str], None]) -> int:
     if server.failure is not None:
         raise server.failure
     return server.signal
+
+
+def _take_all_descriptors() -> None:
+    """Allow as many open connections as the process may have: a shell, or systemd, gives it 1024 to begin with."""
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with suppress(ValueError, OSError):  # "unlimited" is more than some systems grant
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 
 async def _run_engine(service: Service, announce: Callable[[str], None], server: "_Server") -> None:

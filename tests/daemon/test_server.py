@@ -2,10 +2,12 @@
 
 import json
 import re
+import resource
 import signal
 import socket
 import stat
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +15,7 @@ import httpx2
 import pytest
 
 from memspec_actors.cli import main
+from memspec_actors.daemon.connection import HEAD_TIMEOUT_S
 from memspec_actors.protocols.events import SystemStopped
 from memspec_actors.telemetry.reader import read_events
 
@@ -137,6 +140,22 @@ def test_a_stop_while_models_load_ends_it(start_daemon: Any) -> None:
         assert httpx2.get(f"{running.address}/health").json() == {"status": "loading"}
         running.process.send_signal(signal.SIGTERM)
         assert running.ended() == (0, "")
+
+
+def test_silent_connections_leave_room_for_others(start_daemon: Any) -> None:
+    """A few hundred of them, and the daemon would accept no other."""
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with ExitStack() as opened:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (64, limits[1]))  # as a shell gives 1024
+        try:
+            running = opened.enter_context(start_daemon(toy="ticking"))
+        finally:
+            resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+        host, port = running.address.removeprefix("http://").split(":")
+        for _ in range(100):
+            opened.enter_context(socket.create_connection((host, int(port)), timeout=60))
+        reply = httpx2.get(f"{running.address}/health", timeout=HEAD_TIMEOUT_S / 2)  # before they are hung up on
+        assert reply.json() == {"status": "ok"}
 
 
 @pytest.mark.parametrize(
