@@ -11,34 +11,31 @@ from typing import Any
 import anyio
 import torch
 
-from memspec_actors import __version__
 from memspec_actors.config import Config
+from memspec_actors.engine_records import record_runtime, record_start, record_stop
 from memspec_actors.errors import ConfigError, InvalidRequest, SystemFailed
 from memspec_actors.methods import choose, decoding_alone
 from memspec_actors.models.arena import WeightArena
-from memspec_actors.models.incremental import IncrementalDecoder
 from memspec_actors.models.loading import Throttle
 from memspec_actors.models.loadout import Loadout
 from memspec_actors.models.reader import ArenaReader
 from memspec_actors.models.session import DecodeSession
 from memspec_actors.models.threads import stand_back, use_threads
 from memspec_actors.prompts import Prompt, PromptEncoder
-from memspec_actors.protocols import events
 from memspec_actors.protocols.messages import DraftWish, GetStatistics, LoadProgress, SteerDraft
 from memspec_actors.protocols.requests import GenerationRequest, SamplingParams
 from memspec_actors.protocols.results import GenerationResult, ResidencySnapshot, Statistics
 from memspec_actors.resolution import LossNotes, Resolved, resolve
-from memspec_actors.runtime import Crashed, DeadLetter, Failed, Restarted, RuntimeEvent, Workers
+from memspec_actors.runtime import Failed, RuntimeEvent, Workers
 from memspec_actors.scheduling.artefacts import Artefact, DraftArena, DraftSpec
 from memspec_actors.scheduling.plan_choice import PlanFile
 from memspec_actors.scheduling.policy import Policy, parse_policy
 from memspec_actors.scheduling.ranker_pool import RankerMaker
 from memspec_actors.scheduling.rankers import Ranker
 from memspec_actors.scheduling.residency import Residency
+from memspec_actors.sessions import commit_state, open_session
 from memspec_actors.speculation.adaptation import Adaptations
-from memspec_actors.speculation.commit import CommitState, united_end_ids
-from memspec_actors.speculation.rules import acceptance_rule
-from memspec_actors.speculation.stop import stop_rule
+from memspec_actors.speculation.commit import united_end_ids
 from memspec_actors.stream import Requests, TextStream
 from memspec_actors.telemetry.event_log import EventLog, Listener
 from memspec_actors.wiring import Parts, Wired, wire
@@ -90,8 +87,7 @@ class MemSpec:
         """Open an engine: with a Config, a path to ``memspec.toml``, or (None) the embedded models.
 
         ``on_load`` hears (draft, bytes done, bytes in all) while drafts load, ``on_event`` whatever an event log may
-        hold, as it happens. Raises ConfigError, CheckpointError or
-        IncompatibleDraft, naming what is wrong and where.
+        hold, as it happens. Raises ConfigError, CheckpointError or IncompatibleDraft, naming what is wrong and where.
         """
         if not isinstance(config, Config):
             config = Config() if config is None else Config.load(config)
@@ -111,8 +107,8 @@ class MemSpec:
             engine = await anyio.to_thread.run_sync(cls, config, loadout, log, on_load, loop)
             for workers in engine._wired.workers:
                 stack.callback(workers.close)
-            engine._log_start()
-            stack.callback(engine._log_stop)
+            record_start(log, config, loadout)
+            stack.callback(record_stop, log, engine._residency, engine._wired.system)
             await stack.enter_async_context(engine._wired.system)
             stack.callback(engine._requests.close)
             yield engine
@@ -158,7 +154,7 @@ class MemSpec:
             plan=self._plans.plan_for(self._policy_of(resolved.policy), prompt_ids),
         )
         self._loss_notes.note(resolved)
-        self._commit_state(request)  # a request that cannot emit a token is refused here
+        commit_state(self._loadout, request)  # a request that cannot emit a token is refused here
         return TextStream(self._requests, request)
 
     async def generate(self, prompt: Prompt, **options: Any) -> GenerationResult:
@@ -242,32 +238,6 @@ class MemSpec:
         if outside:
             raise InvalidRequest(f"logit_bias is for token id {outside[0]}; ids are 0 to {self._loadout.num_ids - 1}")
 
-    def _open_session(self, request: GenerationRequest) -> DecodeSession:
-        return DecodeSession(
-            target=self._loadout.target,
-            request=request,
-            num_ids=self._loadout.num_ids,
-            gap_ids=self._loadout.gap_ids,
-            accept=acceptance_rule(request.accept, greedy=request.sampling.greedy),
-            stop_rule=stop_rule(request.stop_rule),
-            state=self._commit_state(request),
-            watches_catch_up=self._policy_of(request.policy).watches_catch_up,
-        )
-
-    def _commit_state(self, request: GenerationRequest) -> CommitState:
-        sampling, tokenizer, checkpoint = request.sampling, self._loadout.tokenizer, self._loadout.checkpoint
-        return CommitState(
-            IncrementalDecoder(tokenizer),
-            end_ids=united_end_ids(
-                checkpoint.eos_ids, tokenizer.eos_id, sampling.stop_token_ids, ignore_eos=sampling.ignore_eos
-            ),
-            stop=sampling.stop,
-            include_stop=sampling.include_stop_str_in_output,
-            max_new_tokens=request.max_new_tokens,
-            context_left=checkpoint.max_positions - len(request.prompt_ids),
-            min_tokens=sampling.min_tokens,
-        )
-
     # --- wiring -------------------------------------------------------------------------------------------------------
 
     def _wire(self) -> Wired:
@@ -297,6 +267,10 @@ class MemSpec:
             return Workers(name, partial(use_threads, self.config.target.num_threads))
         return Workers(name, partial(stand_back, self.config.target.background_threads))
 
+    def _open_session(self, request: GenerationRequest) -> DecodeSession:
+        policy = self._policy_of(request.policy)
+        return open_session(self._loadout, request, watches_catch_up=policy.watches_catch_up)
+
     def _policy_of(self, name: str) -> Policy:
         return parse_policy(name, self._names)
 
@@ -316,53 +290,9 @@ class MemSpec:
             self._on_load(progress.draft.name, progress.done_bytes, progress.total_bytes)
 
     def _observe(self, event: RuntimeEvent) -> None:
-        match event:
-            case Crashed(actor, error, restarts):
-                self._log.write(events.ActorCrashed(actor=actor, error=repr(error), restarts=restarts))
-            case Restarted(actor, backoff_s, restarts):
-                self._log.write(events.ActorRestarted(actor=actor, backoff_s=backoff_s, restarts=restarts))
-            case Failed(_, error):
-                self._requests.close(error)
-            case DeadLetter():
-                pass  # messages on their way while the system stops
-
-    def _log_start(self) -> None:
-        config, loadout = self.config, self._loadout
-        choice = choose(config)
-        self._log.write(
-            events.SystemStarted(
-                actor="engine",
-                version=__version__,
-                target=str(loadout.checkpoint.path),
-                drafts={name: plan.nbytes for name, plan in loadout.plans.items()},
-                capacity=loadout.capacity,
-                budget_bytes=loadout.budget_bytes,
-                policy=choice.policy,
-                stop_rule=choice.stop,
-                accept=choice.accept,
-                schedule_interval=config.schedule.interval,
-                recent_tokens=config.schedule.recent_tokens,
-                prediction=config.schedule.prediction,
-                emulated_bandwidth=config.storage.bytes_per_second,
-                dtype=loadout.weight_format,
-                threads=config.target.num_threads,
-                device=config.target.device,
-            )
-        )
-
-    def _log_stop(self) -> None:
-        for draft in self._residency.abandon_loads():
-            reserved = self._residency.reserved_bytes
-            self._log.write(events.DraftLoadCancelled(actor="engine", draft=draft, reserved_bytes=reserved))
-        reason = "closed" if self._wired.system.failure is None else str(self._wired.system.failure)
-        self._log.write(
-            events.SystemStopped(
-                actor="engine",
-                reason=reason,
-                records=self._log.records + 1,
-                mailbox_peaks=self._wired.system.mailbox_peaks(),
-            )
-        )
+        if isinstance(event, Failed):
+            self._requests.close(event.error)
+        record_runtime(self._log, event)
 
 
 def _specs(loadout: Loadout) -> list[DraftSpec]:
