@@ -1,9 +1,8 @@
 """The memory that all draft weights live in: one buffer, allocated once, on the device that drafts run on."""
 
-import torch
 from torch import Tensor
 
-from memspec_actors.models.device import HOST, Device
+from memspec_actors.models.device import HOST, Device, new_memory
 
 __all__ = ["WeightArena"]
 
@@ -15,7 +14,7 @@ class WeightArena:
         if nbytes < 0:
             raise ValueError(f"nbytes is {nbytes}; it must be >= 0")
         self.device = device
-        self._buffer = torch.empty(nbytes, dtype=torch.uint8, device=device.torch_device)
+        self._buffer = new_memory(nbytes, device)
 
     @property
     def nbytes(self) -> int:

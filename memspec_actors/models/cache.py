@@ -2,9 +2,8 @@
 
 import torch
 
-from memspec_actors.errors import DeviceFull
 from memspec_actors.models.architecture import DecoderShape
-from memspec_actors.models.device import HOST
+from memspec_actors.models.device import HOST, raise_if_full
 from memspec_actors.models.lean_memory import Memory, new_row
 from memspec_actors.models.rope import rope_table
 
@@ -82,12 +81,11 @@ class KvCache:
         size = (shape.num_layers, 2, shape.num_kv_heads, capacity, shape.head_dim)
         try:
             kv = torch.empty(*size, dtype=self._dtype, device=self._device)
-        except torch.OutOfMemoryError as error:
+        except RuntimeError as error:
             nbytes = capacity * kv_nbytes(shape, self._dtype)
-            raise DeviceFull(
-                f"{self._device} has no room for {nbytes / 1e6:.0f} MB more of keys and values ({capacity} tokens); "
-                "shorten the text, or set a smaller [memory] budget"
-            ) from error
+            what = f"{nbytes / 1e6:.0f} MB more of keys and values ({capacity} tokens)"
+            raise_if_full(error, self._device, what)
+            raise
         if self._length:
             kv[:, :, :, : self._length] = self.memory.kv[:, :, :, : self._length]
         positions = min(shape.max_positions, 1 << (capacity - 1).bit_length())  # few distinct tables

@@ -6,10 +6,20 @@ from typing import NamedTuple, Protocol
 import torch
 from torch import Tensor
 
-from memspec_actors.errors import ConfigError
+from memspec_actors.errors import ConfigError, DeviceFull
 from memspec_actors.models.transfer import Copier, Transfer
 
-__all__ = ["HOST", "Device", "DeviceMemory", "HostDevice", "ids_on", "open_device", "open_transfer"]
+__all__ = [
+    "HOST",
+    "Device",
+    "DeviceMemory",
+    "HostDevice",
+    "ids_on",
+    "new_memory",
+    "open_device",
+    "open_transfer",
+    "raise_if_full",
+]
 
 
 class DeviceMemory(NamedTuple):
@@ -85,6 +95,22 @@ def _what_cuda_there_is(num_devices: int) -> str:
         return f"CUDA devices here are numbered from 0 to {num_devices - 1}"
     build = "no CUDA device is found" if torch.version.cuda else f"torch {torch.__version__} is a build without CUDA"
     return f'{build}: use "cpu"'
+
+
+def new_memory(nbytes: int, device: Device) -> Tensor:
+    """Return memory for weights (uint8, 1-D). Raises DeviceFull where a device has not so much."""
+    try:
+        return torch.empty(nbytes, dtype=torch.uint8, device=device.torch_device)
+    except RuntimeError as error:
+        raise_if_full(error, device.torch_device, f"{nbytes / 1e6:.0f} MB of weights")
+        raise
+
+
+def raise_if_full(error: RuntimeError, device: torch.device, what: str) -> None:
+    """Raise DeviceFull if torch's error says that a device's memory is used up; TorchScript tells it as text only."""
+    if isinstance(error, torch.OutOfMemoryError) or "out of memory" in str(error):
+        remedy = "shorten the text, or set a smaller [memory] budget or dtype"
+        raise DeviceFull(f"{device} has no room for {what}; {remedy}") from error
 
 
 def open_transfer(device: Device) -> Transfer | None:

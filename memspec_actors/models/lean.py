@@ -9,7 +9,7 @@ from torch import Tensor
 
 from memspec_actors.models.architecture import DecoderShape
 from memspec_actors.models.cache import KvCache
-from memspec_actors.models.device import ids_on
+from memspec_actors.models.device import ids_on, raise_if_full
 from memspec_actors.models.lean_memory import Memory
 from memspec_actors.models.lean_pass import LeanPass
 from memspec_actors.models.lean_weights import ModelWeights
@@ -44,7 +44,7 @@ class LeanRunner:
         """Append T tokens to ``cache`` and return logits (T, V), or (1, V) of the last one only.
 
         Raises ValueError for no tokens, or more than ``max_positions`` in all; IndexError for an id out of range. Ids
-        in a tensor on a device are not looked at: they are to be in range.
+        in a tensor on a device are not looked at: they are to be in range. Raises DeviceFull for want of memory there.
         """
         own = self._own(cache)
         self.check(ids)
@@ -111,8 +111,12 @@ class LeanRunner:
 
     def _block(self, ids: Tensor, cache: KvCache, last_only: bool) -> Tensor:
         end = cache.reserve(len(ids))
-        with as_written():
-            logits: Tensor = self._pass(ids, cache.length, cache.memory, last_only)
+        try:
+            with as_written():
+                logits: Tensor = self._pass(ids, cache.length, cache.memory, last_only)
+        except RuntimeError as error:
+            raise_if_full(error, self.device, f"{len(ids)} tokens at once")
+            raise
         cache.extend(end)
         return logits
 

@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from memspec_actors.errors import ConfigError, DeviceFull
+from memspec_actors.models.arena import WeightArena
 from memspec_actors.models.cache import KvCache
 from memspec_actors.models.checkpoint import Checkpoint
 from memspec_actors.models.device import HOST, DeviceMemory, open_device
@@ -80,3 +81,47 @@ def test_a_text_too_long_for_the_device_costs_the_request_only(
     assert cache.length == 4
     cache.truncate(0)
     assert math.isclose(float((runner.forward([1, 2, 3, 4], cache) - before).abs().max()), 0.0, abs_tol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "error", [torch.OutOfMemoryError("CUDA out of memory."), RuntimeError("CUDA out of memory.\n")]
+)
+def test_a_pass_that_finds_no_room_is_told_in_one_line(
+    make_checkpoint: Callable[..., Path], monkeypatch: pytest.MonkeyPatch, error: RuntimeError
+) -> None:
+    """A prompt too long for the device would bring the Decoder down with all that wait for it."""
+    runner = open_runner(Checkpoint.open(make_checkpoint("llama")), dtype="bfloat16")
+
+    def full(*_: object) -> None:
+        raise error
+
+    monkeypatch.setattr(runner, "_pass", full)
+    cache = runner.new_cache(8)
+    with pytest.raises(DeviceFull, match="no room for 3 tokens at once") as refusal:
+        runner.forward([1, 2, 3], cache)
+    assert "\n" not in str(refusal.value)
+    assert cache.length == 0
+
+
+def test_other_faults_of_a_pass_stay_what_they_are(
+    make_checkpoint: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runner = open_runner(Checkpoint.open(make_checkpoint("llama")), dtype="bfloat16")
+
+    def broken(*_: object) -> None:
+        raise RuntimeError("mat1 and mat2 shapes cannot be multiplied")
+
+    monkeypatch.setattr(runner, "_pass", broken)
+    with pytest.raises(RuntimeError, match="mat1"):
+        runner.forward([1, 2, 3], runner.new_cache(8))
+
+
+def test_weights_that_find_no_room_are_told_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was free when the engine looked may be gone when it takes it."""
+
+    def full(*_: object, **__: object) -> None:
+        raise torch.OutOfMemoryError("CUDA out of memory.\nTried to allocate")
+
+    monkeypatch.setattr(torch, "empty", full)
+    with pytest.raises(DeviceFull, match="no room for 3 MB of weights"):
+        WeightArena(3_000_000, FakeDevice())
