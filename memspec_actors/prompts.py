@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from functools import partial
+from typing import cast
 
 import anyio.to_thread
 
@@ -14,6 +15,7 @@ Messages = Sequence[Mapping[str, str]]
 Prompt = str | Messages | Sequence[int]
 
 LONG_CHARS = 4096  # about 6 ms of encoding
+MESSAGE_CHARS = 16  # what the chat template puts around a message costs as much
 
 
 class PromptEncoder:
@@ -27,8 +29,8 @@ class PromptEncoder:
         """Return the token ids of a prompt as the target sees it. Raises InvalidRequest for one that cannot be used."""
         if not isinstance(prompt, Sequence) or isinstance(prompt, bytes | bytearray | memoryview):
             raise InvalidRequest(f"the prompt is a {type(prompt).__name__}; give text, chat messages, or token ids")
-        if not isinstance(prompt, str) and all(isinstance(each, int) for each in prompt):
-            ids = tuple(each for each in prompt if isinstance(each, int))
+        if not isinstance(prompt, str) and all(issubclass(kind, int) for kind in set(map(type, prompt))):
+            ids = cast(tuple[int, ...], tuple(prompt))
         elif isinstance(prompt, str) and (raw or self._tokenizer.chat_template is None):
             ids = tuple(self._tokenizer.encode(_whole(prompt)))
         elif isinstance(prompt, str):
@@ -37,8 +39,8 @@ class PromptEncoder:
             ids = tuple(self._tokenizer.encode(_whole(self.chat_prompt(prompt)), add_special_tokens=False))
         if not ids:
             raise InvalidRequest("the prompt is empty; give at least one token")
-        unknown = next((each for each in ids if not 0 <= each < self._num_ids), None)
-        if unknown is not None:
+        if not 0 <= min(ids) <= max(ids) < self._num_ids:
+            unknown = next(each for each in ids if not 0 <= each < self._num_ids)
             raise InvalidRequest(f"the prompt has token ids outside 0 to {self._num_ids - 1}, such as {unknown}")
         return ids
 
@@ -47,9 +49,9 @@ class PromptEncoder:
 
         Short ones keep the order in which they come: a thread would not.
         """
-        if _num_chars(prompt) < LONG_CHARS:
-            return self.encode(prompt, raw=raw)
-        return await anyio.to_thread.run_sync(partial(self.encode, prompt, raw=raw))
+        if _is_long(prompt):
+            return await anyio.to_thread.run_sync(partial(self.encode, prompt, raw=raw))
+        return self.encode(prompt, raw=raw)
 
     def chat_prompt(self, prompt: Prompt) -> str:
         """Return the text that the target sees for a plain prompt or chat messages: wrapped by its chat template."""
@@ -61,11 +63,16 @@ class PromptEncoder:
         return self._tokenizer.apply_chat_template(messages)
 
 
-def _num_chars(prompt: Prompt) -> int:
-    """Return the length of a prompt's text; what is no text at all counts by its parts."""
+def _is_long(prompt: Prompt) -> bool:
+    """Tell whether encoding a prompt takes long; what is none is refused soon."""
     if isinstance(prompt, str) or not isinstance(prompt, Sequence):
-        return len(prompt) if isinstance(prompt, str) else 0
-    return sum(len(str(each.get("content", ""))) if isinstance(each, Mapping) else 1 for each in prompt)
+        return isinstance(prompt, str) and len(prompt) >= LONG_CHARS
+    return len(prompt) >= LONG_CHARS or sum(map(_num_chars, prompt)) >= LONG_CHARS
+
+
+def _num_chars(part: Mapping[str, str] | int | str) -> int:
+    """Return how long the text is that costs as much as a token id or a message."""
+    return MESSAGE_CHARS + len(str(part.get("content", ""))) if isinstance(part, Mapping) else 1
 
 
 def _whole(text: str) -> str:

@@ -127,7 +127,7 @@ class ChatMessage(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 class ChatCompletionRequest(GenerationFields, frozen=True, kw_only=True):
     """``POST /v1/chat/completions``: the messages go through the target's chat template."""
 
-    messages: Annotated[tuple[ChatMessage, ...], Meta(min_length=1)]
+    messages: Annotated[tuple[ChatMessage, ...], Meta(min_length=1, max_length=2048)]
     max_completion_tokens: TokenCount | None = None
     logprobs: bool | None = None
     top_logprobs: NumLogprobs | None = None

@@ -113,6 +113,7 @@ def test_a_lossy_method_is_told_from_a_lossless_one(client: openai.OpenAI) -> No
         ({"stop": [""]}, "stop[0]"),
         ({"seed": -1}, "seed"),
         ({"messages": []}, "messages"),
+        ({"messages": [{"role": "user", "content": ""}] * 2049}, "messages"),
         ({"messages": [{"role": "tool", "content": "x"}]}, "messages[0].role"),
         ({"messages": [{"role": "user", "content": [{"type": "image_url"}]}]}, "messages[0].content[0].type"),
         ({"tools": [{"type": "function", "function": {"name": "f"}}]}, "tools"),
