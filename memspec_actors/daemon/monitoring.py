@@ -19,7 +19,10 @@ MAX_READERS = 64  # each gets every event
 
 async def metrics(request: Request) -> Response:
     """Give the metrics in Prometheus' text format."""
-    encode, content_type = choose_encoder(request.headers.get("accept", ""))
+    try:
+        encode, content_type = choose_encoder(request.headers.get("accept", ""))
+    except (IndexError, TypeError, ValueError):  # a version that is no number, a parameter without a value
+        encode, content_type = choose_encoder("")
     return Response(encode(Service.of(request).metrics.registry), media_type=content_type)
 
 

@@ -19,6 +19,7 @@ from memspec_actors.protocols.http import ErrorBody, ErrorReply
 __all__ = ["Refusal", "refusal_of", "respond_to_refusal", "respond_to_unexpected"]
 
 RETRY_AFTER_S = 1
+MAX_MESSAGE = 1000  # characters: it may repeat a path or a header, which may be as long as a client likes
 _TYPES = {401: "authentication_error", 403: "permission_error", 404: "not_found_error", 429: "rate_limit_error"}
 
 
@@ -29,7 +30,8 @@ class Refusal(HTTPException):
         headers = {"Retry-After": str(RETRY_AFTER_S)} if status in (429, 503) else None
         if status == 401:
             headers = {"WWW-Authenticate": "Bearer"}
-        super().__init__(status, " ".join(message.split()), headers)
+        line = " ".join(message.split())
+        super().__init__(status, line if len(line) <= MAX_MESSAGE else f"{line[:MAX_MESSAGE]} ...", headers)
         default = "server_error" if status >= 500 else "invalid_request_error"
         self.body = ErrorBody(message=self.detail, type=_TYPES.get(status, default), param=param, code=code)
 

@@ -180,6 +180,14 @@ async def test_a_wrong_method_or_path_is_an_error_object(
     assert reply.json()["error"]["type"]
 
 
+async def test_a_refusal_repeats_no_more_than_a_line(client: httpx2.AsyncClient) -> None:
+    """A header or a path may have 64 kB, and whatever repeats it has as many."""
+    reply = await client.get("/events", headers={"Last-Event-ID": "x" * 20_000})
+    assert reply.status_code == 400
+    assert reply.json()["error"]["message"].startswith("Last-Event-ID is 'xxx")
+    assert len(reply.content) < 1200
+
+
 def test_a_device_that_is_full_says_so() -> None:
     """A text that is too long for a GPU would look like a fault of the daemon."""
     refusal = refusal_of(DeviceFull("cuda:0 has no room for 9 MB more"))

@@ -31,6 +31,14 @@ def test_metrics_are_what_prometheus_reads(daemon: str, client: openai.OpenAI) -
     assert drafts == {"general", "code", "math", "law", "medical"}
 
 
+@pytest.mark.parametrize("parameters", ["version=abc", 'version="1.0.0"', "version", "version=1..0;escaping", ";;=;"])
+def test_metrics_are_served_whatever_form_a_client_says_it_takes(daemon: str, parameters: str) -> None:
+    """A header that is no good would have the daemon fail and write a traceback."""
+    reply = httpx2.get(f"{daemon}/metrics", headers={"Accept": f"application/openmetrics-text; {parameters}"})
+    assert reply.status_code == 200
+    assert "memspec:num_requests_waiting" in reply.text
+
+
 def events_after(daemon: str, last_id: int, num: int) -> list[tuple[int, bytes]]:
     """Read (id, data) of ``num`` server-sent events."""
     read: list[tuple[int, bytes]] = []
