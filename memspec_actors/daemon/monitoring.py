@@ -14,7 +14,6 @@ __all__ = ["events", "metrics"]
 
 KEEP_ALIVE_S = 15.0
 KEEP_ALIVE = b": still here\n\n"
-MAX_READERS = 64  # each gets every event
 
 
 async def metrics(request: Request) -> Response:
@@ -34,9 +33,7 @@ async def events(request: Request) -> Response:
     given = request.headers.get("last-event-id", "")
     if given and not (given.isascii() and given.isdigit() and len(given) < 19):
         raise Refusal(400, f"Last-Event-ID is {given!r}; it must be the id of an event", param="Last-Event-ID")
-    if service.num_event_readers >= MAX_READERS:
-        raise Refusal(503, f"{MAX_READERS} others read the events already; try again later", code="too_many")
-    service.num_event_readers += 1
+    service.admit_event_reader()
     following = service.feed.follow(int(given) if given else service.feed.newest, KEEP_ALIVE_S)
     return EventStream(_stream(following), source=following, at_end=service.event_reader_left)
 

@@ -19,6 +19,7 @@ from memspec_actors.protocols.events import Event
 __all__ = ["Phase", "Service"]
 
 Phase = Literal["loading", "ok", "stopping"]
+MAX_EVENT_READERS = 64  # each gets every event
 
 
 class Service:
@@ -75,7 +76,14 @@ class Service:
         self.feed.add(event)
         self.metrics.observe(event)
 
+    def admit_event_reader(self) -> None:
+        """Give somebody a place who follows the events, until `event_reader_left`. Raises Refusal if there is none."""
+        if self.num_event_readers >= MAX_EVENT_READERS:
+            raise Refusal(503, f"{MAX_EVENT_READERS} others read the events already; try again later", code="too_many")
+        self.num_event_readers += 1
+
     def event_reader_left(self) -> None:
+        """Take the place back."""
         self.num_event_readers -= 1
 
     def drain(self) -> None:

@@ -15,7 +15,7 @@ from memspec_actors.models.lean import LeanRunner
 from memspec_actors.models.lean_memory import Memory
 from memspec_actors.models.runner import Cache
 
-__all__ = ["DeviceDraft", "FixedCache", "Slot"]
+__all__ = ["ArenaSlot", "DeviceDraft", "FixedCache"]
 
 
 @dataclass(slots=True)
@@ -40,7 +40,7 @@ class FixedCache(KvCache):
         return memory
 
 
-class Slot:
+class ArenaSlot:
     """One place in the arena, and what can be used on by every draft of one layout that is loaded there.
 
     That is the workspace of the last text, once nobody holds its cache any more.
@@ -54,6 +54,7 @@ class Slot:
         self._lock = Lock()
 
     def new_cache(self, runner: LeanRunner) -> FixedCache:
+        """Return an empty cache for a draft that is loaded there."""
         with self._lock:
             if self._used_by is not None and self._used_by() is not None:
                 self._workspace = Workspace()
@@ -67,7 +68,7 @@ class Slot:
 class DeviceDraft:
     """Run a draft as its lean runner does, and draft without being looked at."""
 
-    def __init__(self, runner: LeanRunner, slot: Slot) -> None:
+    def __init__(self, runner: LeanRunner, slot: ArenaSlot) -> None:
         self.vocab_size = runner.vocab_size
         self.max_positions = runner.max_positions
         self.dtype = runner.dtype

@@ -3,7 +3,7 @@
 from typing import NamedTuple
 
 from memspec_actors.models.device import Device
-from memspec_actors.models.device_draft import DeviceDraft, Slot
+from memspec_actors.models.device_draft import ArenaSlot, DeviceDraft
 from memspec_actors.models.lean import LeanRunner
 from memspec_actors.models.plan import LoadPlan
 
@@ -29,12 +29,12 @@ class DeviceSlots:
 
     def __init__(self, device: Device) -> None:
         self._device = device
-        self._slots: dict[_Place, Slot] = {}
+        self._slots: dict[_Place, ArenaSlot] = {}
 
     def bind(self, plan: LoadPlan, runner: LeanRunner, offset: int, num_ids: int) -> DeviceDraft:
         """Return the draft that runs as ``runner``, whose weights lie from byte ``offset`` of the arena on."""
         layout = (plan.dtype, runner.shape, num_ids, tuple(plan.slots.items()))
         place = _Place(offset, offset + plan.nbytes, layout)
         self._slots = {each: slot for each, slot in self._slots.items() if each == place or not each.overlaps(place)}
-        slot = self._slots.setdefault(place, Slot(self._device, num_ids))
+        slot = self._slots.setdefault(place, ArenaSlot(self._device, num_ids))
         return DeviceDraft(runner, slot)

@@ -91,7 +91,10 @@ class LeanRunner:
         return cache
 
     def check(self, ids: Tensor | Sequence[int]) -> None:
-        """Refuse ids out of range; a device does not recover from one, so the host looks first."""
+        """Raise ValueError for no ids, IndexError for one out of range: a device would not recover from it.
+
+        Ids that are on a device are not looked at.
+        """
         if len(ids) == 0:
             raise ValueError("there are no tokens to run")
         if isinstance(ids, Tensor):

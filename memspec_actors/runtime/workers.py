@@ -22,6 +22,7 @@ class Workers:
     """Run functions one after the other on one dedicated, named thread, which calls ``on_start`` first of all.
 
     An error of ``on_start`` is raised to every caller, and nothing runs.
+
     The way there and back takes half as long as by an executor of the standard library, which keeps a future, a
     condition and a list of waiters for each call: decoding goes this way at every iteration.
     """
@@ -126,7 +127,10 @@ def _work(jobs: "SimpleQueue[_Job[Any] | None]", on_start: Callable[[], None] | 
     failure = None if on_start is None else _failure_of(on_start)
     while (job := jobs.get()) is not None:
         if job.claim():
-            job.run() if failure is None else job.fail(failure)
+            if failure is None:
+                job.run()
+            else:
+                job.fail(failure)
         del job  # or its arguments would live until the next one comes
 
 

@@ -11,10 +11,10 @@ import httpx2
 import pytest
 
 from memspec_actors.config import Config, ServeConfig
-from memspec_actors.daemon import monitoring, unread_bodies
+from memspec_actors.daemon import unread_bodies
 from memspec_actors.daemon.app import create_app
 from memspec_actors.daemon.refusals import refusal_of
-from memspec_actors.daemon.service import Service
+from memspec_actors.daemon.service import MAX_EVENT_READERS, Service
 from memspec_actors.errors import DeviceFull, InvalidLogits
 from memspec_actors.models.tokenizer import Tokenizer
 from memspec_actors.prompts import PromptEncoder
@@ -152,11 +152,11 @@ async def test_a_body_without_end_is_refused(client: httpx2.AsyncClient, monkeyp
 
 async def test_as_many_read_the_events_as_it_can_bear(service: Service, client: httpx2.AsyncClient) -> None:
     """Every one of them gets every event: enough of them would bring decoding to a stand."""
-    replies = [asyncio.create_task(client.get("/events")) for _ in range(monitoring.MAX_READERS + 1)]
+    replies = [asyncio.create_task(client.get("/events")) for _ in range(MAX_EVENT_READERS + 1)]
     (refused,), reading = await asyncio.wait(replies, return_when=asyncio.FIRST_COMPLETED)
     assert (refused.result().status_code, refused.result().json()["error"]["code"]) == (503, "too_many")
     assert refused.result().headers["retry-after"]
-    assert service.num_event_readers == monitoring.MAX_READERS
+    assert service.num_event_readers == MAX_EVENT_READERS
     service.drain()
     assert {(await each).status_code for each in reading} == {200}
     assert service.num_event_readers == 0

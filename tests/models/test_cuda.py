@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 import torch
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from memspec_actors.models import cuda as cuda_module
@@ -43,7 +43,7 @@ def install(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], FakeCuda]:
     return put
 
 
-@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=30)
 @given(seed=st.integers(0, 10**6))
 def test_a_load_waits_for_its_place_and_tells_when_it_is_there(
     install: Callable[[int], FakeCuda], make_checkpoint: Callable[..., Path], seed: int
