@@ -39,33 +39,33 @@ class Predictor(Actor[PredictorMessage]):
         self._log = log
         self._said: tuple[str, int, tuple[str, ...]] | None = None
 
-    async def receive(self, point: PredictorMessage) -> None:
-        ranking, observed, predict_us = await self._workers.run(_timed, self._pool, point)
-        said = point.request_id, point.interval, ranking.order
+    async def receive(self, message: PredictorMessage) -> None:
+        ranking, observed, predict_us = await self._workers.run(_timed, self._pool, message)
+        said = message.request_id, message.interval, ranking.order
         if said == self._said:
             return  # amid an interval only a change is news
         self._said = said
-        message = DraftRanking(
-            request_id=point.request_id,
-            interval=point.interval,
+        answer = DraftRanking(
+            request_id=message.request_id,
+            interval=message.interval,
             order=ranking.order,
             scores=ranking.scores,
-            depth=self._pool.policy_of(point.policy).depth,
+            depth=self._pool.policy_of(message.policy).depth,
             observed=observed,
             predict_us=predict_us,
         )
-        self._decoder.tell(message)
-        self._cache_manager.tell(message)
+        self._decoder.tell(answer)
+        self._cache_manager.tell(answer)
         self._log.write(
             PredictionMade(
                 actor=self.name,
-                request_id=point.request_id,
-                interval=point.interval,
-                policy=point.policy,
+                request_id=message.request_id,
+                interval=message.interval,
+                policy=message.policy,
                 order=ranking.order,
                 scores=ranking.scores,
                 predict_us=predict_us,
-                context_tokens=len(point.prompt_ids) + len(point.recent_ids),
+                context_tokens=len(message.prompt_ids) + len(message.recent_ids),
             )
         )
 

@@ -10,7 +10,7 @@ from torch import Tensor
 from memspec_actors.models.cache import checked_truncation
 from memspec_actors.models.runner import Cache
 
-__all__ = ["ToyCache", "ToyRunner"]
+__all__ = ["ToyCache", "ToyRunner", "ToyText"]
 
 CONTEXT = 3  # tokens that decide the next one
 
@@ -83,6 +83,16 @@ class ToyRunner:
         if self._error_rate and _hash(key, self._error_seed) % 10_000 < self._error_rate * 10_000:
             key = _hash(key, self._error_seed, 1)
         return _random_logits(key, self.vocab_size)
+
+
+class ToyText:
+    """Decode ids to text: each to its number and a space."""
+
+    def feed(self, token_id: int) -> str:
+        return f"{token_id} "
+
+    def flush(self) -> str:
+        return ""
 
 
 @lru_cache(maxsize=100_000)

@@ -21,7 +21,7 @@ from memspec_actors.models.draft_cache import BoundDraft
 from memspec_actors.models.loading import LoadReport
 from memspec_actors.models.reader import ReadDraft
 from memspec_actors.models.session import DecodeSession
-from memspec_actors.models.testing import ToyRunner
+from memspec_actors.models.testing import ToyRunner, ToyText
 from memspec_actors.protocols import events
 from memspec_actors.protocols.events import Event
 from memspec_actors.protocols.feedback import Feedback
@@ -59,14 +59,6 @@ POLICIES = (
 )
 PROMPT = (1, 2, 3)
 SLOT_BYTES = 640
-
-
-class Numbers:
-    def feed(self, token_id: int) -> str:
-        return f"{token_id} "
-
-    def flush(self) -> str:
-        return ""
 
 
 class Memory:
@@ -284,7 +276,7 @@ class World:
             accept=acceptance_rule(request.accept, greedy=request.sampling.greedy),
             stop_rule=stop_rule(request.stop_rule),
             state=CommitState(
-                Numbers(),
+                ToyText(),
                 end_ids=frozenset(),
                 stop=(),
                 include_stop=False,

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from memspec_actors.models.draft_cache import BoundDraft
 from memspec_actors.models.outcome import StepOutcome
 from memspec_actors.models.session import DecodeSession
-from memspec_actors.models.testing import ToyCache, ToyRunner
+from memspec_actors.models.testing import ToyCache, ToyRunner, ToyText
 from memspec_actors.protocols.feedback import Shadow
 from memspec_actors.protocols.messages import ResidentDraft
 from memspec_actors.protocols.requests import GenerationRequest, SamplingParams
@@ -22,16 +22,6 @@ from memspec_actors.speculation.stop import stop_rule
 
 PROMPT = (3, 1, 4, 1, 5)
 END = 2
-
-
-class Numbers:
-    """Decode ids to text: one number and a space each."""
-
-    def feed(self, token_id: int) -> str:
-        return f"{token_id} "
-
-    def flush(self) -> str:
-        return ""
 
 
 def session_of(
@@ -65,7 +55,7 @@ def session_of(
         accept=acceptance_rule(accept, greedy=sampling.greedy),
         stop_rule=stop_rule(request.stop_rule),
         state=CommitState(
-            Numbers(),
+            ToyText(),
             end_ids=end_ids,
             stop=(),
             include_stop=False,

@@ -12,7 +12,7 @@ from memspec_actors.errors import InvalidRequest
 from memspec_actors.models.draft_cache import BoundDraft
 from memspec_actors.models.outcome import StepOutcome
 from memspec_actors.models.session import DecodeSession
-from memspec_actors.models.testing import ToyRunner
+from memspec_actors.models.testing import ToyRunner, ToyText
 from memspec_actors.protocols.messages import ResidentDraft
 from memspec_actors.protocols.requests import GenerationRequest, SamplingParams
 from memspec_actors.speculation.commit import CommitState
@@ -21,16 +21,6 @@ from memspec_actors.speculation.stop import stop_rule
 
 PROMPT = (3, 1, 4, 1, 5)
 END = 2
-
-
-class Numbers:
-    """Decode ids to text: one number and a space each."""
-
-    def feed(self, token_id: int) -> str:
-        return f"{token_id} "
-
-    def flush(self) -> str:
-        return ""
 
 
 def decode(
@@ -57,7 +47,7 @@ def decode(
         accept=acceptance_rule("auto", greedy=sampling.greedy),
         stop_rule=stop_rule(request.stop_rule),
         state=CommitState(
-            Numbers(), end_ids=frozenset({END}), stop=sampling.stop, include_stop=False, max_new_tokens=num,
+            ToyText(), end_ids=frozenset({END}), stop=sampling.stop, include_stop=False, max_new_tokens=num,
             context_left=1000, min_tokens=sampling.min_tokens,
         ),
     )  # fmt: skip

@@ -10,7 +10,7 @@ from memspec_actors.config import ScheduleConfig
 from memspec_actors.models.loading import LoadReport
 from memspec_actors.models.reader import ReadDraft
 from memspec_actors.models.runner import Runner
-from memspec_actors.models.testing import ToyRunner
+from memspec_actors.models.testing import ToyRunner, ToyText
 from memspec_actors.predictor.reading import Tracer
 from memspec_actors.protocols.feedback import Feedback
 from memspec_actors.protocols.messages import Placement
@@ -119,7 +119,7 @@ class Toys:
             accept=acceptance_rule("exact", greedy=True),
             stop_rule=stop_rule(request.stop_rule),
             state=CommitState(
-                Numbers(),
+                ToyText(),
                 end_ids=self.eos_ids,
                 stop=(),
                 include_stop=False,
@@ -147,14 +147,6 @@ class ToyReader:
         if cancelled():
             return ReadDraft(LoadReport(0, 0.0, True, True), None, VOCABULARY)
         return ReadDraft(LoadReport(NBYTES, self._load_s, True, False), self._drafts[draft], VOCABULARY)
-
-
-class Numbers:
-    def feed(self, token_id: int) -> str:
-        return f"{token_id} "
-
-    def flush(self) -> str:
-        return ""
 
 
 class ShiftingRanker:
