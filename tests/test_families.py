@@ -60,7 +60,8 @@ def generate(target: Path, drafts: Sequence[Path], num: int) -> GenerationResult
 
     async def run() -> GenerationResult:
         async with MemSpec.open(config) as engine:
-            return await engine.generate(PROMPT, max_new_tokens=num)
+            # A policy that waits for loads: a short text could be over before the draft is there.
+            return await engine.generate(PROMPT, max_new_tokens=num, policy="mab-sync")
 
     return anyio.run(run)
 

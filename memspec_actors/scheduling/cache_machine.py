@@ -10,7 +10,7 @@ At a scheduling point an ordered choice of K drafts is made, and then, as the re
 - absent drafts are queued to be loaded, in the order of the choice, as soon as there is a place for each; they are
   loaded one at a time, first come first served;
 - a load that is not wanted any more is dropped at once; one that has not begun keeps its place until its turn comes;
-- a loaded draft runs from the second boundary on: at the first one it is warmed and announced.
+- a loaded draft runs from the next boundary on: it is warmed and announced at once.
 
 Before the first interval the choice is known at once, and loads go on while the prompt is encoded. How far a load is
 gets counted in ticks, by default 32 an iteration, and is rounded in favour of loading; for it every iteration that
@@ -38,13 +38,11 @@ class Timing(NamedTuple):
 class Cache(NamedTuple):
     """The cache at a scheduling point.
 
-    ``ready`` drafts are loaded and announced, ``arriving`` ones will be at the next boundary, the first of ``loading``
-    needs ``left`` more ticks (``~draft`` is a load that was given up in the queue), and ``running`` decodes the next
-    iteration.
+    ``ready`` drafts are loaded and announced, the first of ``loading`` needs ``left`` more ticks (``~draft`` is a load
+    that was given up in the queue), and ``running`` decodes the next iteration.
     """
 
     ready: tuple[int, ...] = ()
-    arriving: tuple[int, ...] = ()
     loading: tuple[int, ...] = ()
     left: int = 0
     running: int | None = None
@@ -107,27 +105,24 @@ class _Memory:
         self.running = cache.running
         self._choice, self._load, self._capacity = choice, load, capacity
         self._ready = [draft for draft in cache.ready if draft in choice or draft == cache.running]
-        self._arriving = [draft for draft in cache.arriving if draft in choice]
-        self._num_leaving = len(cache.ready) + len(cache.arriving) - len(self._ready) - len(self._arriving)
+        self._num_leaving = len(cache.ready) - len(self._ready)
         going_on = cache.loading[:1] if cache.loading[:1] and cache.loading[0] in choice else ()
         self._left = cache.left if going_on else None  # None: the first of the queue has not begun
         self._queue = [*going_on, *(draft if draft in choice else min(draft, ~draft) for draft in cache.loading[1:])]
-        present = (*self._ready, *self._arriving, *self._queue)
+        present = (*self._ready, *self._queue)
         self._absent = [draft for draft in choice if draft not in present]
 
     def pass_time(self, ticks: int) -> None:
         """Go on to the next iteration boundary, ``ticks`` later."""
-        finished = self._read(ticks)
+        present = self._ready + self._read(ticks)
         self._num_leaving = 0
-        self._ready += self._arriving
-        self._arriving = finished
-        self._ready = [draft for draft in self._ready if draft in self._choice or draft == self.running]
+        self._ready = [draft for draft in present if draft in self._choice or draft == self.running]
         self.running = next((draft for draft in self._choice if draft in self._ready), self.running)
 
     def cache(self) -> Cache:
         """Return the state in which the next choice finds the cache."""
         left = self._begin(0)
-        return Cache(tuple(sorted(self._ready)), tuple(sorted(self._arriving)), tuple(self._queue), left, self.running)
+        return Cache(tuple(sorted(self._ready)), tuple(self._queue), left, self.running)
 
     def _read(self, ticks: int) -> list[int]:
         """Load for so long; return the drafts that this finished."""
@@ -143,7 +138,7 @@ class _Memory:
         """Queue what there is a place for, and return the ticks that the first load needs; 0 if there is none."""
         while self._queue and self._queue[0] < 0:
             self._queue.pop(0)
-        num_used = len(self._ready) + len(self._arriving) + num_finished + self._num_leaving
+        num_used = len(self._ready) + num_finished + self._num_leaving
         for draft in [draft for draft in self._absent if ~draft not in self._queue]:
             if num_used + len(self._queue) >= self._capacity:
                 break

@@ -205,5 +205,5 @@ def _walk(steps: Steps, drafts: Sequence[int]) -> tuple[int, float]:
 
 def _effort(edge: Edge, cache: Cache) -> tuple[int, int]:
     """Count the iterations of an interval without its first choice, and the chosen drafts that are not in memory."""
-    present = (*cache.ready, *cache.arriving, *cache.loading)
+    present = (*cache.ready, *cache.loading)
     return sum(run != edge.choice[0] for run in edge.runs), sum(draft not in present for draft in edge.choice)
