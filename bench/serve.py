@@ -18,126 +18,22 @@ import asyncio
 import json
 import os
 import platform
-import random
 import signal
-import socket
 import statistics
 import sys
 import time
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
-import httpx2
-
+from memspec_actors.bench import http_clients
+from memspec_actors.bench.http_clients import MAX_TOKENS, NUM_PROMPTS, OVERHEAD_TOKENS, TEMPERATURE, prompts
 from memspec_actors.config import Config, EventsConfig, ServeConfig
 from memspec_actors.daemon.server import serve
 from memspec_actors.daemon.service import Service
 from memspec_actors.engine import MemSpec
 from memspec_actors.protocols.requests import SamplingParams
-from memspec_actors.zoo.world import sample_phases, sample_request
 
 LIMITS = {"loop_gap_ms": 50.0, "http_overhead": 0.02, "memory_growth": 0.05}
-MAX_TOKENS = 48
-OVERHEAD_TOKENS = 128
-HEAD = b"POST /v1/chat/completions HTTP/1.1\r\nHost: %s\r\nContent-Length: %d\r\n\r\n"
-PROMPTS = 24
-MODEL = "memspec-zoo"
-
-
-def prompts() -> list[str]:
-    """Return the prompts that both sides know."""
-    rng = random.Random("bench:serve")
-    return [sample_request(rng, sample_phases(rng), split="eval").prompt_text for _ in range(PROMPTS)]
-
-
-def body(prompt: str, seed: int, *, stream: bool, max_tokens: int = MAX_TOKENS) -> dict[str, Any]:
-    return {
-        "model": MODEL, "messages": [{"role": "user", "content": prompt}], "max_tokens": max_tokens,
-        "temperature": 0.7, "seed": seed, "stream": stream,
-    }  # fmt: skip
-
-
-# --- the clients' process ---------------------------------------------------------------------------------------------
-
-
-async def read_stream(http: httpx2.AsyncClient, address: str, asked: dict[str, Any], leave_after: int | None) -> str:
-    """Return the streamed text, or what had come when this client went away after so many chunks."""
-    text = ""
-    async with http.stream("POST", f"{address}/v1/chat/completions", json=asked) as reply:
-        reply.raise_for_status()
-        num_chunks = 0
-        async for line in reply.aiter_lines():
-            if not line.startswith("data: {"):
-                continue
-            chunk = json.loads(line.removeprefix("data: "))
-            text += chunk["choices"][0]["delta"].get("content", "")
-            num_chunks += 1
-            if num_chunks == leave_after:
-                break
-    return text
-
-
-async def load(address: str, num_clients: int, seconds: float, expected: list[str]) -> dict[str, int]:
-    """Run the clients; return how many replies were whole, left, busy, and wrong."""
-    counts = {"whole": 0, "left": 0, "busy": 0, "wrong": 0, "failed": 0}
-    until = time.monotonic() + seconds
-    texts = prompts()
-
-    async def client(number: int, http: httpx2.AsyncClient) -> None:
-        rng = random.Random(number)
-        while time.monotonic() < until:
-            which, kind = rng.randrange(PROMPTS), rng.choice(["stream", "stream", "whole", "leave"])
-            asked = body(texts[which], which, stream=kind != "whole")
-            try:
-                if kind == "whole":
-                    reply = await http.post(f"{address}/v1/chat/completions", json=asked)
-                    reply.raise_for_status()
-                    text = reply.json()["choices"][0]["message"]["content"]
-                else:
-                    text = await read_stream(http, address, asked, rng.randint(1, 4) if kind == "leave" else None)
-            except httpx2.HTTPStatusError as error:
-                counts["busy" if error.response.status_code in (429, 503) else "failed"] += 1
-                await asyncio.sleep(0.05)
-                continue
-            except httpx2.HTTPError:
-                counts["failed"] += 1
-                continue
-            right = expected[which].startswith(text) if kind == "leave" else text == expected[which]
-            counts["wrong" if not right else "left" if kind == "leave" else "whole"] += 1
-
-    limits = httpx2.Limits(max_connections=num_clients)
-    async with httpx2.AsyncClient(timeout=120, limits=limits) as http, asyncio.TaskGroup() as group:
-        for number in range(num_clients):
-            group.create_task(client(number, http))
-    return counts
-
-
-def one_by_one(address: str) -> None:
-    """Stream a prompt for every line on standard input; write how long it took, and the text."""
-    texts, url = prompts(), urlsplit(address)
-    with socket.create_connection((url.hostname, url.port)) as connection:
-        for line in sys.stdin:
-            asked = json.dumps(body(texts[int(line)], 1, stream=True, max_tokens=OVERHEAD_TOKENS)).encode()
-            started = time.perf_counter()
-            connection.sendall(HEAD % (url.netloc.encode(), len(asked)) + asked)
-            text = read_text(connection)
-            print(json.dumps([time.perf_counter() - started, text]), flush=True)
-
-
-def read_text(connection: socket.socket) -> str:
-    """Return the text of a stream of events, decoded as they come."""
-    text, rest = "", b""
-    while True:
-        *lines, rest = (rest + connection.recv(2**16)).split(b"\n")
-        for line in lines:
-            if line.startswith(b"data: {"):
-                text += json.loads(line.removeprefix(b"data: "))["choices"][0]["delta"].get("content", "")
-        if b"0\r" in lines:  # the chunk that ends a reply
-            return text
-
-
-# --- the daemon's process ---------------------------------------------------------------------------------------------
 
 
 class Heart:
@@ -169,18 +65,23 @@ def resident_bytes() -> int:
 
 def child(*arguments: str) -> Any:
     return asyncio.create_subprocess_exec(
-        sys.executable, __file__, *arguments, stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE
+        sys.executable,
+        "-m",
+        http_clients.__name__,
+        *arguments,
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
     )
 
 
 async def under_load(engine: MemSpec, address: str, args: argparse.Namespace) -> dict[str, Any]:
-    sampling = [SamplingParams(temperature=0.7, seed=seed) for seed in range(PROMPTS)]
+    sampling = [SamplingParams(temperature=TEMPERATURE, seed=seed) for seed in range(NUM_PROMPTS)]
     asked = zip(prompts(), sampling, strict=True)
     expected = [(await engine.generate(p, sampling=s, max_new_tokens=MAX_TOKENS)).text for p, s in asked]
     heart = Heart()
     resident: list[int] = []
     watching = [asyncio.create_task(heart.beat()), asyncio.create_task(watch_memory(resident))]
-    process = await child("--as-clients", address, "--clients", str(args.clients), "--minutes", str(args.minutes))
+    process = await child("load", address, str(args.clients), str(args.minutes * 60))
     out, _ = await process.communicate(json.dumps(expected).encode())
     for task in watching:
         task.cancel()
@@ -198,7 +99,7 @@ async def under_load(engine: MemSpec, address: str, args: argparse.Namespace) ->
 
 async def overhead(engine: MemSpec, address: str, rounds: int) -> float:
     """Return by what part a stream over HTTP takes longer than the library's."""
-    texts, process = prompts(), await child("--one-by-one", address)
+    texts, process = prompts(), await child("one-by-one", address)
 
     async def over_http(which: int) -> tuple[float, str]:
         process.stdin.write(f"{which}\n".encode())
@@ -206,14 +107,14 @@ async def overhead(engine: MemSpec, address: str, rounds: int) -> float:
         return took, text
 
     async def by_library(which: int) -> tuple[float, str]:
-        sampling, text, started = SamplingParams(temperature=0.7, seed=1), "", time.perf_counter()
+        sampling, text, started = SamplingParams(temperature=TEMPERATURE, seed=1), "", time.perf_counter()
         async for chunk in engine.stream(texts[which], sampling=sampling, max_new_tokens=OVERHEAD_TOKENS):
             text += chunk.text
         return time.perf_counter() - started, text
 
     ratios: list[float] = []
     for number in range(rounds):
-        which = number % PROMPTS
+        which = number % NUM_PROMPTS
         _, expected = await by_library(which)
         asked = (over_http, by_library, by_library, over_http)
         (http, library, library_again, http_again) = [await ask(which) for ask in asked]
@@ -244,16 +145,7 @@ def main() -> int:
     parser.add_argument("--clients", type=int, default=64)
     parser.add_argument("--rounds", type=int, default=12)
     parser.add_argument("--json", action="store_true")
-    parser.add_argument("--as-clients", metavar="ADDRESS", help=argparse.SUPPRESS)
-    parser.add_argument("--one-by-one", metavar="ADDRESS", help=argparse.SUPPRESS)
     args = parser.parse_args()
-    if args.as_clients:
-        expected = json.loads(sys.stdin.read())
-        print(json.dumps(asyncio.run(load(args.as_clients, args.clients, args.minutes * 60, expected))))
-        return 0
-    if args.one_by_one:
-        one_by_one(args.one_by_one)
-        return 0
     figures = asyncio.run(measure(args))
     figures |= {"clients": args.clients, "minutes": args.minutes, "machine": platform.processor() or platform.machine()}
     missed = [name for name, limit in LIMITS.items() if figures[name] > limit]
