@@ -226,7 +226,7 @@ def configs() -> st.SearchStrategy[Config]:
             TargetConfig,
             model=st.just("zoo") | paths,
             dtype=st.sampled_from(["float32", "float16", "int8", "auto"]),
-            device=st.sampled_from(["cpu", "cuda", "cuda:3"]),
+            device=st.sampled_from(["cpu", "cuda", "cuda:3", "mps"]),
             threads=st.integers(1, 64),
         ),
         drafts=drafts | st.just(ZOO_DRAFTS),

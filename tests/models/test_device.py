@@ -13,9 +13,13 @@ from memspec_actors.models.cache import KvCache
 from memspec_actors.models.checkpoint import Checkpoint
 from memspec_actors.models.device import HOST, DeviceMemory, open_device
 from memspec_actors.models.device_room import check_room
+from memspec_actors.models.loading import load_into
+from memspec_actors.models.mps import MpsCopier
 from memspec_actors.models.opening import open_runner
 from memspec_actors.models.plan import LoadPlan
+from memspec_actors.models.transfer import Transfer
 from tests.models.fake_device import FakeDevice
+from tests.models.test_transfer import check_weights
 
 
 @pytest.mark.parametrize(
@@ -125,3 +129,20 @@ def test_weights_that_find_no_room_are_told_in_one_line(monkeypatch: pytest.Monk
     monkeypatch.setattr(torch, "empty", full)
     with pytest.raises(DeviceFull, match="no room for 3 MB of weights"):
         WeightArena(3_000_000, FakeDevice())
+
+
+def test_apples_gpu_is_opened_with_what_metal_leaves_of_its_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.backends.mps, "is_available", lambda: True)
+    monkeypatch.setattr(torch.mps, "recommended_max_memory", lambda: 100)
+    monkeypatch.setattr(torch.mps, "current_allocated_memory", lambda: 30)
+    device = open_device("mps")
+    assert (device.torch_device.type, device.memory) == ("mps", DeviceMemory(free=70, total=100))
+
+
+def test_plain_copies_bring_what_a_load_reads(make_checkpoint: Callable[..., Path]) -> None:
+    """Where memory is shared, copies are waited for: filling staging memory anew must still be right."""
+    directory = make_checkpoint("llama", torch.bfloat16)
+    plan = LoadPlan.of(Checkpoint.open(directory), "float32", on_device=True)
+    memory = torch.zeros(plan.nbytes, dtype=torch.uint8)
+    load_into(plan, memory, chunk_bytes=3000, transfer=Transfer(MpsCopier()))
+    check_weights(plan, memory, directory)
