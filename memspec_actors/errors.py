@@ -39,6 +39,7 @@ __all__ = [
     "SystemFailed",
     "TraceError",
     "UsageError",
+    "first_line",
 ]
 
 
@@ -108,3 +109,8 @@ class LoadError(MemSpecError):
 
 class EngineClosed(MemSpecError):
     """The engine is closed."""
+
+
+def first_line(error: BaseException) -> str:
+    """Return what to quote of somebody else's error in one line of ours: its first line, or else its kind."""
+    return next((line for line in str(error).splitlines() if line.strip()), type(error).__name__)

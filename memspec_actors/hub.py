@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 from typing import NamedTuple
 
-from memspec_actors.errors import CheckpointError
+from memspec_actors.errors import CheckpointError, first_line
 
 __all__ = ["HubModel", "cached_snapshot", "hub_model", "snapshot"]
 
@@ -67,7 +67,7 @@ def snapshot(model: HubModel) -> Path:
     except (OSError, ValueError, httpx2.HTTPError) as error:
         if cached is not None:
             return cached  # who opens it names the file that is not there
-        why = "offline" if constants.HF_HUB_OFFLINE else next(iter(str(error).splitlines()), type(error).__name__)
+        why = "offline" if constants.HF_HUB_OFFLINE else first_line(error)
         revision = "" if model.revision is None else f" --revision {model.revision}"
         raise CheckpointError(
             f"{model}: is no directory and not in the Hugging Face cache {constants.HF_HUB_CACHE}, and cannot be "

@@ -13,6 +13,7 @@ from typing import Literal
 
 import msgspec
 
+from memspec_actors.errors import first_line
 from memspec_actors.models.page_cache import forget_cached
 
 __all__ = ["Check", "run_checks"]
@@ -91,7 +92,7 @@ def _check_gpu(torch: ModuleType) -> Iterator[Check]:
         try:
             memory = open_device(name).memory
         except RuntimeError as error:  # a driver that torch was not built for, a device that others have to themselves
-            yield Check("gpu", "warn", f"{name} cannot be used: {_first_line(error)}", "look to its driver")
+            yield Check("gpu", "warn", f"{name} cannot be used: {first_line(error)}", "look to its driver")
             continue
         assert memory is not None, "a GPU has memory of its own"
         called = torch.cuda.get_device_name(name) if name != "mps" else "Apple's"
@@ -99,10 +100,6 @@ def _check_gpu(torch: ModuleType) -> Iterator[Check]:
         yield Check("gpu", "ok", f'{called}, {room}; models run there with [target] device = "{name}"')
     if not names:
         yield Check("gpu", "ok", "none; models run on the CPU")
-
-
-def _first_line(error: Exception) -> str:
-    return next(iter(str(error).splitlines()), type(error).__name__)
 
 
 def _check_cpu() -> Check:

@@ -11,6 +11,7 @@ from threading import Lock
 import torch
 from torch import Tensor
 
+from memspec_actors.errors import first_line
 from memspec_actors.models.device import DeviceMemory
 
 __all__ = ["CudaCopier", "CudaDevice"]
@@ -51,7 +52,7 @@ class CudaDevice:
             try:
                 return self._recorded(step, rewind).replay
             except RuntimeError as error:  # of whatever the driver or a kernel does not allow
-                reason = next(iter(str(error).splitlines()), type(error).__name__)
+                reason = first_line(error)
                 _LOGGER.warning("a drafting step could not be recorded (%s): drafts are slower without", reason)
                 return step
             finally:

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from memspec_actors.errors import CheckpointError
+from memspec_actors.errors import CheckpointError, first_line
 from memspec_actors.models.checkpoint import Checkpoint
 
 __all__ = ["build_model", "check_model", "stand_ins"]
@@ -35,7 +35,7 @@ def build_model(checkpoint: Checkpoint, dtype: torch.dtype, tensors: Mapping[str
                 ignore_mismatched_sizes=True,  # reported below, by name
             )
         except Exception as error:  # a configuration of the wrong kind can end in anything
-            reason = next(iter(str(error).splitlines()), type(error).__name__)
+            reason = first_line(error)
             raise CheckpointError(f"{path}: transformers cannot build {checkpoint.architecture}: {reason}") from error
     for name, stored, expected in sorted(report["mismatched_keys"]):
         shapes = f"has shape {list(stored)}, the config asks for {list(expected)}"

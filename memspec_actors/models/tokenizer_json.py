@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from memspec_actors.errors import CheckpointError
+from memspec_actors.errors import CheckpointError, first_line
 
 __all__ = ["tokenizer_json"]
 
@@ -31,7 +31,7 @@ def _made_from(older: Path) -> bytes:
         tokenizer = AutoTokenizer.from_pretrained(older.parent, trust_remote_code=False)
         made: str = tokenizer.backend_tokenizer.to_str()
     except Exception as error:  # whatever the conversion of a damaged or unknown file ends in
-        reason = next(iter(str(error).splitlines()), type(error).__name__)
+        reason = first_line(error)
         raise CheckpointError(
             f"{older}: transformers cannot make a tokenizer.json of it ({reason}); "
             "save the tokenizer again with save_pretrained, and add the file"
