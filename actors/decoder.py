@@ -1,7 +1,8 @@
 """The Decoder: one request after the other, one draft-and-verify iteration after the other, never waiting.
 
 At every iteration boundary it reads its mailbox, picks the best-ranked draft of the newest announcement (or none), and
-goes on. What it picks with, the ranking and the announcement, is whatever has arrived by then.
+goes on. What it picks with, the ranking and the announcement, is whatever has arrived by then. Only warming a draft
+begins beside an iteration.
 """
 
 from collections import deque
