@@ -37,11 +37,12 @@ class Predictor(Actor[PredictorMessage]):
         self._cache_manager = cache_manager
         self._workers = workers
         self._log = log
-        self._said: tuple[str, int, tuple[str, ...]] | None = None
+        self._said: tuple[str, int, tuple[str, ...], int | None] | None = None
 
     async def receive(self, message: PredictorMessage) -> None:
         ranking, observed, predict_us = await self._workers.run(_timed, self._pool, message)
-        said = message.request_id, message.interval, ranking.order
+        depth = self._pool.policy_of(message.policy).depth if ranking.depth is None else ranking.depth
+        said = message.request_id, message.interval, ranking.order, depth
         if said == self._said:
             return  # amid an interval only a change is news
         self._said = said
@@ -50,7 +51,7 @@ class Predictor(Actor[PredictorMessage]):
             interval=message.interval,
             order=ranking.order,
             scores=ranking.scores,
-            depth=self._pool.policy_of(message.policy).depth,
+            depth=depth,
             observed=observed,
             predict_us=predict_us,
         )

@@ -13,7 +13,8 @@ seen is evidence (Bayes' rule), and at each scheduling point it recovers a littl
 has changed its mind.
 
 What counts is P(d) over the measured cost of an iteration with d, less the share of the time left that getting to it
-takes: its load, if it is not in memory, and its catching up, if it is not at work.
+takes: its load, if it is not in memory, and its catching up, if it is not at work. A draft that is not in memory must
+also be worth what its load costs decoding (load_prices.py).
 """
 
 import itertools
@@ -23,6 +24,7 @@ from collections.abc import Callable, Mapping, Sequence
 from memspec_actors.protocols.feedback import Feedback
 from memspec_actors.scheduling.evidence import Agreement, sightings
 from memspec_actors.scheduling.iteration_costs import IterationCosts
+from memspec_actors.scheduling.load_prices import LoadPrices
 from memspec_actors.scheduling.load_times import LoadTimes
 from memspec_actors.scheduling.rankers import Ranker, Ranking, RankingContext
 
@@ -62,11 +64,17 @@ class Trust:
 class BlendRanker:
     """Rank the best set of drafts to have in memory first, and within it first what is best once it is in memory.
 
-    The best set has the largest sum of worths among the sets of at most ``capacity`` drafts that fit in memory.
+    The best set has the largest sum of worths, less the prices of loads, among the sets of at most ``capacity`` drafts
+    that fit in memory.
     """
 
     def __init__(
-        self, drafts: Sequence[str], predictor: Ranker, capacity: int, fits: Callable[[Sequence[str]], bool]
+        self,
+        drafts: Sequence[str],
+        predictor: Ranker,
+        capacity: int,
+        fits: Callable[[Sequence[str]], bool],
+        prices: LoadPrices,
     ) -> None:
         self._predictor = predictor
         self._capacity = capacity
@@ -75,6 +83,7 @@ class BlendRanker:
         self._prior = dict.fromkeys(drafts, 1.0 / len(drafts))
         self._trust = Trust()
         self._loads = LoadTimes()
+        self._prices = prices
         self._costs = IterationCosts(drafts)
         self._interval = -1
         self._num_iterations = self._num_tokens = 0
@@ -85,16 +94,18 @@ class BlendRanker:
             self._interval = context.interval
         probability = self._probabilities()
         here = self._worth(probability, context, load=0.0)
-        chosen = self._best_set(self._worth(probability, context, load=self._loads.mean))
-        self._loads.see(chosen, context.resident, self._num_iterations)
+        chosen = self._best_set(self._worth(probability, context, load=self._loads.mean), context)
+        self._prices.arrived(self._loads.see(chosen, context.resident, self._num_iterations))
         order = sorted(probability, key=lambda draft: (draft not in chosen, -here[draft]))
-        return Ranking(tuple(order), tuple(probability[draft] for draft in order))
+        depth = len(chosen) if chosen and self._prices.cost else None  # free loads fill what room there is
+        return Ranking(tuple(order), tuple(probability[draft] for draft in order), depth)
 
     def observe(self, feedback: Feedback) -> None:
         self._num_iterations += 1
         self._num_tokens += feedback.emitted
         self._agreement.observe(feedback)
         self._costs.observe(feedback)
+        self._prices.observe(feedback, beside_load=bool(self._loads.awaited))
         first = max(self._prior, key=lambda draft: self._prior[draft])
         oldest = feedback.start + feedback.emitted - RECORD_TOKENS
         for draft, position, agrees in sightings(feedback):
@@ -123,18 +134,31 @@ class BlendRanker:
 
     def _worth(self, probability: Mapping[str, float], context: RankingContext, load: float) -> dict[str, float]:
         """Weigh drafts, if a load takes ``load`` iterations."""
-        per_iteration = self._num_tokens / self._num_iterations if self._num_iterations else 1.0
-        left = HORIZON if context.tokens_left is None else min(HORIZON, context.tokens_left / per_iteration)
+        left = self._left(context)
 
         def kept(draft: str) -> float:
             lost = (draft not in context.resident) * load + (draft != context.active) * self._costs.switch
-            return max(0.0, 1.0 - lost / max(left, 1.0))
+            return max(0.0, 1.0 - lost / left)
 
         return {draft: p / self._costs.relative(draft) * kept(draft) for draft, p in probability.items()}
 
-    def _best_set(self, worth: Mapping[str, float]) -> tuple[str, ...]:
+    def _left(self, context: RankingContext) -> float:
+        """Return the iterations that a load must pay off in."""
+        per_iteration = self._num_tokens / self._num_iterations if self._num_iterations else 1.0
+        left = HORIZON if context.tokens_left is None else min(HORIZON, context.tokens_left / per_iteration)
+        return max(left, 1.0)
+
+    def _best_set(self, worth: Mapping[str, float], context: RankingContext) -> tuple[str, ...]:
+        present = {*context.resident, *self._loads.awaited}
+        to_run, to_hold = self._prices.to_run(self._left(context)), self._prices.to_hold()
+
+        def value(drafts: Sequence[str]) -> float:
+            first = max(drafts, key=lambda draft: worth[draft])
+            prices = (to_run if draft == first else to_hold for draft in drafts if draft not in present)
+            return sum(worth[draft] for draft in drafts) - sum(prices)
+
         candidates = sorted(worth, key=lambda draft: -worth[draft])[:CANDIDATES]
         sizes = range(1, self._capacity + 1)
         sets = itertools.chain.from_iterable(itertools.combinations(candidates, size) for size in sizes)
         possible = (each for each in sets if self._fits(each))
-        return max(possible, key=lambda each: sum(worth[draft] for draft in each), default=())
+        return max(possible, key=value, default=())

@@ -1,6 +1,6 @@
 """How long loads take, counted in iterations by whoever asks for them."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 __all__ = ["LoadTimes"]
 
@@ -17,7 +17,17 @@ class LoadTimes:
         """The mean so far; 1 before the first load has ended."""
         return sum(self._times) / len(self._times) if self._times else 1.0
 
-    def see(self, wanted: Sequence[str], resident: Sequence[str], iteration: int) -> None:
-        """Note what is wanted and what is resident before an iteration; a draft no longer wanted is not waited for."""
-        self._times += [iteration - self._asked[draft] for draft in resident if draft in self._asked]
+    @property
+    def awaited(self) -> Collection[str]:
+        """The drafts that are wanted and not resident yet."""
+        return self._asked.keys()
+
+    def see(self, wanted: Sequence[str], resident: Sequence[str], iteration: int) -> int:
+        """Note what is wanted and what is resident before an iteration; a draft no longer wanted is not waited for.
+
+        Returns how many of those awaited have come.
+        """
+        come = [iteration - self._asked[draft] for draft in resident if draft in self._asked]
+        self._times += come
         self._asked = {draft: self._asked.get(draft, iteration) for draft in wanted if draft not in resident}
+        return len(come)

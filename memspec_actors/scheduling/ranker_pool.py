@@ -1,13 +1,14 @@
 """The rankers of the requests at hand, and what each of them has been told."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from memspec_actors.protocols.messages import SchedulingPoint
 from memspec_actors.protocols.traces import Plan
 from memspec_actors.scheduling.bandits import Exp3Ranker, UcbRanker
 from memspec_actors.scheduling.blend import BlendRanker
 from memspec_actors.scheduling.hedge import HedgeRanker
+from memspec_actors.scheduling.load_prices import LoadPrices
 from memspec_actors.scheduling.plans import PlanRanker
 from memspec_actors.scheduling.policy import Policy
 from memspec_actors.scheduling.rankers import Ranker, Ranking, RankingContext, StaticRanker
@@ -17,16 +18,17 @@ __all__ = ["RankerMaker", "RankerPool"]
 
 @dataclass(frozen=True, kw_only=True)
 class RankerMaker:
-    """Make rankers that have learned nothing yet.
+    """Make rankers that have learned nothing of any text yet.
 
     ``predictor`` gives the trained one, which all requests may use. ``capacity`` (K) and ``fits`` say which of the
-    ``drafts`` can be in memory together.
+    ``drafts`` can be in memory together. What loads cost is learned over all requests.
     """
 
     drafts: Sequence[str]
     predictor: Callable[[], Ranker]
     capacity: int
     fits: Callable[[Sequence[str]], bool]
+    load_prices: LoadPrices = field(default_factory=LoadPrices)
 
     def make(self, policy: Policy, *, seed: int = 0, plan: Plan | None = None) -> Ranker:
         """Return a ranker for a policy that uses drafts; its random choices are a function of ``seed``."""
@@ -37,7 +39,7 @@ class RankerMaker:
             case "predictor":
                 return self.predictor()
             case "blend":
-                return BlendRanker(self.drafts, self.predictor(), self.capacity, self.fits)
+                return BlendRanker(self.drafts, self.predictor(), self.capacity, self.fits, self.load_prices)
             case "ucb":
                 return UcbRanker(self.drafts, policy.exploration)
             case "exp3":

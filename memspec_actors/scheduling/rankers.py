@@ -27,10 +27,14 @@ class RankingContext(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Ranking(msgspec.Struct, frozen=True):
-    """Order drafts best first, each with its score; drafts left out are not to be used."""
+    """Order drafts best first, each with its score; drafts left out are not to be used.
+
+    Only the first ``depth`` are worth loading (None: as many as the policy lets be in memory).
+    """
 
     order: tuple[str, ...]
     scores: tuple[float, ...]
+    depth: int | None = None
 
 
 class Ranker(Protocol):

@@ -9,6 +9,7 @@ import pytest
 
 from memspec_actors.protocols.feedback import Feedback, Shadow
 from memspec_actors.scheduling.blend import BlendRanker
+from memspec_actors.scheduling.load_prices import LoadPrices
 from memspec_actors.scheduling.rankers import Ranking, RankingContext
 
 DRAFTS = ("general", "code", "math", "law")
@@ -84,7 +85,7 @@ def test_probabilities_are_the_formula_over_the_whole_history(seed: int) -> None
     """Evidence would be counted twice, for another draft, or for ever, and trust would follow nobody's record."""
     rng = random.Random(seed)
     predictor = Oracle(0.25, 0.25, 0.25, 0.25)
-    ranker = BlendRanker(DRAFTS, predictor, 2, any_two)
+    ranker = BlendRanker(DRAFTS, predictor, 2, any_two, LoadPrices())
     prior, trust, start = np.full(4, 0.25), 0.95, 1
     seen: dict[str, dict[int, bool]] = {draft: {} for draft in DRAFTS}
     for number in range(60):
@@ -121,7 +122,9 @@ def test_the_best_set_is_that_of_trying_all(seed: int) -> None:
     nbytes = {draft: rng.randint(1, 5) for draft in DRAFTS}
     resident = rng.sample(DRAFTS, 2)
     scores = [rng.random() for _ in DRAFTS]
-    ranker = BlendRanker(DRAFTS, Oracle(*scores), 3, lambda names: sum(nbytes[name] for name in names) <= 6)
+    ranker = BlendRanker(
+        DRAFTS, Oracle(*scores), 3, lambda names: sum(nbytes[name] for name in names) <= 6, LoadPrices()
+    )
     ranking = ranker.rank(context(0, resident, tokens_left=8))
     probability = blended(0.95 * np.array(scores) / sum(scores) + 0.05 / 4, np.zeros(4), 0.95)
     price = 1 - 1 / 8  # a load of one iteration, eight iterations of one token left
@@ -140,7 +143,7 @@ def fail(ranker: BlendRanker, runs: str, reads_along: str, num_iterations: int) 
 
 def test_a_predictor_that_is_wrong_is_overruled_within_an_interval() -> None:
     """MemSpec would stay with what the predictor says for the whole text, however badly it does."""
-    ranker = BlendRanker(DRAFTS, Oracle(0.02, 0.9, 0.04, 0.04), 2, any_two)
+    ranker = BlendRanker(DRAFTS, Oracle(0.02, 0.9, 0.04, 0.04), 2, any_two, LoadPrices())
     resident = ("code", "law")
     assert ranker.rank(context(0, resident)).order[0] == "code"
     fail(ranker, "code", "law", 4)
@@ -151,7 +154,7 @@ def test_a_predictor_that_is_wrong_is_overruled_within_an_interval() -> None:
 def test_a_predictor_that_sees_a_turn_coming_is_believed() -> None:
     """Evidence for what has been would hold the new draft back until the old one has failed."""
     predictor = Oracle(0.02, 0.9, 0.04, 0.04)
-    ranker = BlendRanker(DRAFTS, predictor, 2, any_two)
+    ranker = BlendRanker(DRAFTS, predictor, 2, any_two, LoadPrices())
     ranker.rank(context(0))
     for number in range(4):
         ranker.observe(iteration(number, 1 + 6 * number, "code", K))
@@ -164,9 +167,9 @@ def test_no_load_is_begun_that_the_text_will_not_outlast() -> None:
     """At the end of a text a draft would be evicted for one that never runs."""
     scores = (0.1, 0.3, 0.6, 0.0)
     resident = ("general", "code")
-    fresh = BlendRanker(DRAFTS, Oracle(*scores), 2, any_two)
+    fresh = BlendRanker(DRAFTS, Oracle(*scores), 2, any_two, LoadPrices())
     assert set(fresh.rank(context(0, resident, tokens_left=200)).order[:2]) == {"code", "math"}
-    late = BlendRanker(DRAFTS, Oracle(*scores), 2, any_two)
+    late = BlendRanker(DRAFTS, Oracle(*scores), 2, any_two, LoadPrices())
     assert set(late.rank(context(0, resident, tokens_left=1)).order[:2]) == {"general", "code"}
 
 
@@ -175,7 +178,7 @@ def test_loads_are_priced_by_how_long_they_were_seen_to_take() -> None:
     firsts = []
     for iterations in (1, 9):
         predictor = Oracle(0.4, 0.6, 0.0, 0.0)
-        ranker = BlendRanker(DRAFTS, predictor, 1, lambda names: len(names) <= 1)
+        ranker = BlendRanker(DRAFTS, predictor, 1, lambda names: len(names) <= 1, LoadPrices())
         assert ranker.rank(context(0, ())).order[0] == "code"
         for number in range(iterations):
             ranker.observe(iteration(number, 1 + number, None, 0))
@@ -187,7 +190,7 @@ def test_loads_are_priced_by_how_long_they_were_seen_to_take() -> None:
 
 def test_of_two_drafts_that_do_alike_the_one_with_the_cheaper_iterations_comes_first() -> None:
     """A large draft is accepted a little more often and costs far more: the text would take longer with it."""
-    ranker = BlendRanker(DRAFTS, Oracle(0.0, 0.52, 0.48, 0.0), 2, any_two)
+    ranker = BlendRanker(DRAFTS, Oracle(0.0, 0.52, 0.48, 0.0), 2, any_two, LoadPrices())
     assert ranker.rank(context(0)).order[0] == "code"
     for number, draft in enumerate(("code", "math") * 4):
         ranker.observe(iteration(number, 1 + 6 * number, draft, K, cost_us=3.0 if draft == "code" else 1.0))
@@ -197,16 +200,57 @@ def test_of_two_drafts_that_do_alike_the_one_with_the_cheaper_iterations_comes_f
 @pytest.mark.parametrize(("catch_up_us", "first"), [(0.0, "math"), (4.0, "code")])
 def test_a_switch_that_costs_more_than_it_gains_is_not_made(catch_up_us: float, first: str) -> None:
     """Two drafts that do nearly alike would take turns, and catch up each time."""
-    ranker = BlendRanker(DRAFTS, Oracle(0.0, 0.48, 0.52, 0.0), 2, any_two)
+    ranker = BlendRanker(DRAFTS, Oracle(0.0, 0.48, 0.52, 0.0), 2, any_two, LoadPrices())
     ranker.rank(context(0))
     for number, draft in enumerate(("math", "code") * 4):
         ranker.observe(iteration(number, 1 + 6 * number, draft, K, catch_up_us=catch_up_us))
     assert ranker.rank(context(1, active="code")).order[0] == first
 
 
+def slowed_by_loads(share: float) -> LoadPrices:
+    """What texts teach on a machine where iterations beside loads take a share longer, and loads four of them."""
+    prices = LoadPrices()
+    for number in range(400):
+        beside = number % 8 < 4
+        feedback = iteration(number, 1 + 6 * number, "code", K, cost_us=1.0 + share * beside)
+        prices.observe(feedback, beside_load=beside)
+    prices.arrived(50)
+    return prices
+
+
+@pytest.mark.parametrize(("share", "depth"), [(0.0, None), (0.25, 1)])
+def test_a_draft_that_will_hardly_be_needed_is_not_loaded_where_that_slows_decoding(
+    share: float, depth: int | None
+) -> None:
+    """Second places that change with every ranking would be loaded over and over, and never run."""
+    ranker = BlendRanker(DRAFTS, Oracle(0.02, 0.9, 0.05, 0.03), 2, any_two, slowed_by_loads(share))
+    assert ranker.rank(context(0, ())).depth == depth
+    ranker = BlendRanker(DRAFTS, Oracle(0.02, 0.9, 0.07, 0.01), 2, any_two, slowed_by_loads(share))
+    second = ranker.rank(context(0, ("code", "law"))).order[1]
+    assert second == ("math" if share == 0.0 else "law")
+
+
+def test_a_draft_that_will_be_needed_is_loaded_though_that_slows_decoding() -> None:
+    """Anticipation is what a second place is for."""
+    ranker = BlendRanker(DRAFTS, Oracle(0.02, 0.5, 0.45, 0.03), 2, any_two, slowed_by_loads(0.25))
+    assert set(ranker.rank(context(0, ("code", "law"))).order[:2]) == {"code", "math"}
+
+
+def test_a_load_under_way_is_paid_for() -> None:
+    """It would be given up as soon as the draft is a little less likely to be needed, and begun again."""
+    predictor = Oracle(0.02, 0.5, 0.45, 0.03)
+    ranker = BlendRanker(DRAFTS, predictor, 2, any_two, slowed_by_loads(0.25))
+    assert set(ranker.rank(context(0, ("code", "law"))).order[:2]) == {"code", "math"}
+    predictor.scores = (0.02, 0.8, 0.15, 0.03)
+    ranking = ranker.rank(context(1, ("code",)))
+    assert (set(ranking.order[:2]), ranking.depth) == ({"code", "math"}, 2)
+    fresh = BlendRanker(DRAFTS, predictor, 2, any_two, slowed_by_loads(0.25))
+    assert fresh.rank(context(1, ("code",))).depth == 1, "for so little no load would be begun"
+
+
 def test_a_draft_that_the_predictor_does_not_know_can_still_win() -> None:
     """A draft added after training would never run, whatever it achieves."""
-    ranker = BlendRanker(DRAFTS, Oracle(0.5, 0.3, 0.2, 0.0), 2, any_two)
+    ranker = BlendRanker(DRAFTS, Oracle(0.5, 0.3, 0.2, 0.0), 2, any_two, LoadPrices())
     ranker.rank(context(0))
     fail(ranker, "general", "law", 6)
     assert ranker.rank(context(0)).order[0] == "law"

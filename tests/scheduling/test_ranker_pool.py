@@ -3,13 +3,16 @@
 import contextlib
 from collections.abc import Sequence
 
+from msgspec.structs import replace
+
 from memspec_actors.protocols.feedback import Feedback
 from memspec_actors.protocols.messages import SchedulingPoint
 from memspec_actors.scheduling.policy import parse_policy
-from memspec_actors.scheduling.ranker_pool import RankerPool
+from memspec_actors.scheduling.ranker_pool import RankerMaker, RankerPool
 from memspec_actors.scheduling.rankers import Ranking, RankingContext
 
 DRAFTS = ("a", "b")
+FEEDBACK = Feedback(iteration=0, start=1, draft="a", drafted=5, accepted=1, emitted=2, cost_us=1.0)
 
 
 class Diary:
@@ -55,6 +58,25 @@ def pool(*diaries: Diary) -> RankerPool:
     ready = iter(diaries)
 
     return RankerPool(lambda name: parse_policy(name, DRAFTS), lambda policy, point: next(ready))
+
+
+def test_what_loads_cost_is_learned_over_all_requests() -> None:
+    """Every text would begin by loading a second draft that is hardly ever needed."""
+    told = Ranking(DRAFTS, (0.95, 0.05))
+    diary = Diary()
+    diary.rank = lambda context: told  # type: ignore[method-assign]
+    maker = RankerMaker(drafts=DRAFTS, predictor=lambda: diary, capacity=2, fits=lambda drafts: True)
+    policy = parse_policy("memspec+", DRAFTS)
+    depths = []
+    for _ in range(2):
+        ranker = maker.make(policy)
+        depths.append(ranker.rank(RankingContext(prompt_ids=(1,))).depth)
+        for number in range(80):  # beside the loads that the first ranking asks for, and after them
+            cost_us = 2.0 if number < 8 else 1.0
+            ranker.observe(replace(FEEDBACK, iteration=number, cost_us=cost_us))
+            if number == 7:
+                ranker.rank(RankingContext(prompt_ids=(1,), resident=DRAFTS))
+    assert depths == [None, 1]
 
 
 def test_every_iteration_is_observed_exactly_once() -> None:

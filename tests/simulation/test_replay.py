@@ -154,6 +154,28 @@ def test_a_ranking_by_the_predictor_is_paid_once_an_interval(policy_name: str) -
     assert result.scheduling.prediction_busy_share == pytest.approx(expected_s / result.timing.decode_s)
 
 
+@pytest.mark.parametrize(("depth", "loads"), [(None, 2), (1, 1)])
+def test_only_what_a_ranking_finds_worth_it_is_loaded(depth: int | None, loads: int) -> None:
+    """A load slows decoding, and a draft that is never needed would be loaded all the same."""
+    header, record = Toys(seed=3, rates=[0.0, 0.3, 0.4], max_new_tokens=50, k=5, eos_ids=frozenset()).trace()
+    setting = Setting(profile=_profile(2.7), schedule=schedule(4), capacity=2)
+    result = replay(header, record, parse_policy("memspec", ("d0", "d1", "d2")), lambda: Steady(depth), setting)
+    assert result.scheduling.loads == loads
+
+
+class Steady:
+    """Rank the same at every scheduling point."""
+
+    def __init__(self, depth: int | None) -> None:
+        self._ranking = Ranking(("d0", "d1", "d2"), (0.9, 0.07, 0.03), depth)
+
+    def rank(self, context: RankingContext) -> Ranking:
+        return self._ranking
+
+    def observe(self, feedback: Feedback) -> None:
+        pass
+
+
 @pytest.mark.parametrize(("rates", "reacts"), [([0.0, 0.3], False), ([0.9, 0.0], True)])
 def test_memspec_plus_ranks_amid_an_interval_only_where_its_draft_falls_short(rates: list[float], reacts: bool) -> None:
     """Each ranking and each draft that reads along costs decoding time: as long as all goes well there is no need."""
