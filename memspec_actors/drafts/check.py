@@ -29,7 +29,7 @@ STORAGE_BYTES_PER_S = 500e6  # of a plain SATA disk: what a load is estimated wi
 class CheckOptions(msgspec.Struct, frozen=True, kw_only=True):
     """Say what to check for: K, the drafts' budget, the device's memory, tokens of a request, what to measure with.
 
-    Without ``memory_bytes`` they are what the ``device`` has free, if it has memory of its own and is there. ``dtype``
+    ``memory_bytes`` None stands for what the ``device`` has free, if it has memory of its own and is there. ``dtype``
     is the target's, and that of drafts that ``draft_dtypes`` does not name. ``plan_only`` reads headers or
     configurations and loads nothing. ``predictor_bytes`` are the ranking model's.
     """

@@ -6,28 +6,27 @@ the target's cache holds all committed tokens but the last.
 
 from collections.abc import Collection, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import InitVar, dataclass, field
 from time import perf_counter_ns
 
 import torch
 from torch import Tensor
 
-from memspec_actors.errors import DeviceFull, InvalidLogits
+from memspec_actors.errors import DeviceFull
 from memspec_actors.models.device_draft import DeviceDraft
 from memspec_actors.models.draft_cache import BoundDraft, DraftCache
 from memspec_actors.models.draft_caches import DraftCaches
 from memspec_actors.models.outcome import StepOutcome
-from memspec_actors.models.runner import Cache, GreedyDrafter, Runner
+from memspec_actors.models.runner import Cache, Runner
+from memspec_actors.models.token_rules import TokenRules
 from memspec_actors.protocols.messages import ResidentDraft, ThresholdsPublished
 from memspec_actors.protocols.requests import GenerationRequest
 from memspec_actors.protocols.results import TokenLogprob
-from memspec_actors.speculation.accept import AcceptanceRule, Draw, Exact, Proposal, judge_unseen, propose
+from memspec_actors.speculation.accept import AcceptanceRule, Proposal, judge_unseen
 from memspec_actors.speculation.adjustment import LogitAdjustment
 from memspec_actors.speculation.commit import Commit, CommitState, max_draft_tokens
 from memspec_actors.speculation.logprobs import token_logprobs
-from memspec_actors.speculation.lossy import Bayes
-from memspec_actors.speculation.sampling import PositionNoise
-from memspec_actors.speculation.stop import FixedLength, StopRule
+from memspec_actors.speculation.stop import StopRule
 
 __all__ = ["DecodeSession"]
 
@@ -45,30 +44,29 @@ class DecodeSession:
     target: Runner
     request: GenerationRequest
     num_ids: int
-    accept: AcceptanceRule
-    stop_rule: StopRule
+    accept: InitVar[AcceptanceRule]
+    stop_rule: InitVar[StopRule]
     state: CommitState
-    gap_ids: tuple[int, ...] = ()
-    watches_catch_up: bool = False
+    gap_ids: InitVar[tuple[int, ...]] = ()
+    watches_catch_up: InitVar[bool] = False
+    rules: TokenRules = field(init=False)
     tokens: list[int] = field(init=False)
     logprobs: list[TokenLogprob] = field(init=False, default_factory=list)  # one per token, if they were asked for
-    _noise: PositionNoise = field(init=False)
-    _adjustment: LogitAdjustment | None = field(init=False, default=None)
     _target_cache: Cache = field(init=False)
     _caches: DraftCaches = field(init=False)
     _last: ResidentDraft | None = field(init=False, default=None)  # the draft of the last iteration
 
-    def __post_init__(self) -> None:
-        self.tokens = list(self.request.prompt_ids)
-        self._noise = PositionNoise(self.request.seed)
-        sampling = self.request.sampling
-        if self.gap_ids or LogitAdjustment.asked_for(sampling):
-            self._adjustment = LogitAdjustment(
-                sampling, self.request.prompt_ids, self.state.end_ids, self.num_ids, self.gap_ids
-            )
-        max_tokens = len(self.tokens) + self.request.max_new_tokens
+    def __post_init__(
+        self, accept: AcceptanceRule, stop_rule: StopRule, gap_ids: tuple[int, ...], watches_catch_up: bool
+    ) -> None:
+        request, sampling, adjustment = self.request, self.request.sampling, None
+        if gap_ids or LogitAdjustment.asked_for(sampling):
+            adjustment = LogitAdjustment(sampling, request.prompt_ids, self.state.end_ids, self.num_ids, gap_ids)
+        self.rules = TokenRules(request, self.num_ids, accept, stop_rule, adjustment)
+        self.tokens = list(request.prompt_ids)
+        max_tokens = len(self.tokens) + request.max_new_tokens
         self._target_cache = self.target.new_cache(max_tokens)
-        self._caches = DraftCaches(len(self.tokens), max_tokens, watches=self.watches_catch_up)
+        self._caches = DraftCaches(len(self.tokens), max_tokens, watches=watches_catch_up)
 
     @property
     def cache_length(self) -> int:
@@ -110,19 +108,18 @@ class DecodeSession:
     def _draft_and_verify(self, bound: BoundDraft, own: DraftCache, length: int, started: int) -> StepOutcome:
         catch_up_tokens = 0 if self._last == bound.draft else self._caches.catch_up(own, self.tokens)
         caught_up_at = perf_counter_ns()
-        if isinstance(bound.runner, DeviceDraft) and self._drafts_blindly and self._takes_maxima:
+        if isinstance(bound.runner, DeviceDraft) and self.rules.drafts_blindly and self.rules.takes_maxima:
             text = bound.runner.draft_unseen(self.tokens[own.cache.length :], own.cache, length)
             drafted_at = perf_counter_ns()
             logits = self.target.forward(text, self._target_cache)[:, : self.num_ids]
             drafted, verdict = judge_unseen(text[1:], logits)
             signals: tuple[float, ...] = (0.0,) * length
         else:
-            proposal, signals = self._draft(bound, own.cache, length)
+            proposal, signals = self.rules.draft(bound, own.cache, self.tokens, length)
             drafted_at = perf_counter_ns()
             drafted = proposal.ids
             logits = self.target.forward([self.tokens[-1], *drafted], self._target_cache)[:, : self.num_ids]
-            adjusted = self._adjusted(self._at_hand(logits), drafted)
-            verdict = self.accept.verify(proposal, adjusted, self.request.sampling, self._noise, len(self.tokens))
+            verdict = self.rules.verify(proposal, logits, self.tokens)
         commit = self._commit([*drafted[: verdict.num_accepted], verdict.next_id])
         self._last = bound.draft
         return StepOutcome(
@@ -142,10 +139,7 @@ class DecodeSession:
 
     def adapt(self, thresholds: ThresholdsPublished) -> None:
         """Go on with what verified tokens have taught; not while `step` runs."""
-        if thresholds.stop_threshold is not None:
-            self.stop_rule.adapt(thresholds.stop_threshold, thresholds.calibration)
-        if isinstance(self.accept, Bayes):
-            self.accept.odds = thresholds.odds
+        self.rules.adapt(thresholds)
 
     @torch.inference_mode()
     def warm(self, bound: BoundDraft) -> int:
@@ -170,7 +164,7 @@ class DecodeSession:
         if any(token >= bound.num_common for token in unread):
             return 0
         return max_draft_tokens(
-            self.state.remaining, bound.runner.max_positions - len(self.tokens), self.stop_rule.max_tokens
+            self.state.remaining, bound.runner.max_positions - len(self.tokens), self.rules.stop_rule.max_tokens
         )
 
     def missing(self, bound: BoundDraft) -> Sequence[int]:
@@ -190,65 +184,7 @@ class DecodeSession:
         )
 
     def _choose(self, logits: Tensor) -> int:
-        at_hand = self._at_hand(logits[:, : self.num_ids])
-        adjusted, nothing = self._adjusted(at_hand, ()), Proposal(())
-        return self.accept.verify(nothing, adjusted, self.request.sampling, self._noise, len(self.tokens)).next_id
-
-    def _draft(self, bound: BoundDraft, cache: Cache, length: int) -> tuple[Proposal, tuple[float, ...]]:
-        """Draft up to ``length`` tokens; return them with the stop rule's signal of each."""
-        rule, feed = self.stop_rule, self.tokens[cache.length :]
-        if self._drafts_blindly and isinstance(bound.runner, GreedyDrafter):
-            ids = bound.runner.draft(feed, cache, length, bound.num_common)
-            return Proposal(tuple(ids)), (0.0,) * length
-        draws: list[Draw] = []
-        signals: list[float] = []
-        while len(draws) < length:
-            logits = self._at_hand(bound.runner.forward(feed, cache, last_only=True)[-1:, : bound.num_common])
-            logits = self._adjusted(logits, [draw.id for draw in draws])[-1]
-            position = len(self.tokens) + len(draws)
-            try:
-                draw = propose(
-                    logits,
-                    self.request.sampling,
-                    self._noise,
-                    position,
-                    self.accept,
-                    self.num_ids,
-                    keep_probs=rule.reads_probs,
-                )
-            except InvalidLogits:  # a draft that went wrong costs its own tokens, not the request
-                break
-            draws.append(draw)
-            feed = [draw.id]
-            signals.append(rule.signal(draw) if rule.reads_probs else 0.0)
-            if not rule.keep_drafting(len(draws), signals[-1]):
-                break
-        if not self.accept.needs_draft_probs:
-            return Proposal(tuple(draw.id for draw in draws)), tuple(signals)
-        return Proposal.of(draws, bound.num_common), tuple(signals)
-
-    @property
-    def _drafts_blindly(self) -> bool:
-        """Tell whether all of a draft's tokens are its likeliest, and none is looked at before the last."""
-        return (
-            self.request.sampling.greedy
-            and isinstance(self.stop_rule, FixedLength)
-            and self._adjustment is None
-            and not self.accept.needs_draft_probs
-        )
-
-    @property
-    def _takes_maxima(self) -> bool:
-        """Tell whether the target's largest logits decide, as they come."""
-        return self._adjustment is None and isinstance(self.accept, Exact)
-
-    def _at_hand(self, logits: Tensor) -> Tensor:
-        """Return logits where rules go about them: on the host, but where no more than maxima are taken."""
-        return logits if self._takes_maxima else logits.cpu()
-
-    def _adjusted(self, logits: Tensor, drafted: Sequence[int]) -> Tensor:
-        """Return what is drawn from: logits (T, V) after the committed text and ``drafted``, adjusted if asked for."""
-        return logits if self._adjustment is None else self._adjustment.apply(logits, self.generated, drafted)
+        return self.rules.verify(Proposal(()), logits[:, : self.num_ids], self.tokens).next_id
 
     def _logprobs(self, logits: Tensor, commit: Commit) -> tuple[TokenLogprob, ...] | None:
         num_top = self.request.sampling.logprobs

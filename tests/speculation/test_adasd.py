@@ -216,7 +216,8 @@ def test_typical_gains_where_the_target_is_torn_and_keeps_to_what_it_finds_likel
         for seed in range(4):
             target, draft = ToyRunner(seed=seed), Blurred(seed=seed, noise=2.5)
             session = learning_session(target, 0.0, seed, 120)
-            session.accept, session.stop_rule = acceptance_rule(accept, greedy=True), stop_rule("fixed:5")
+            rules = session.rules
+            rules.accept, rules.stop_rule = acceptance_rule(accept, greedy=True), stop_rule("fixed:5")
             outcome = session.prefill()
             while outcome.commit.finish_reason is None:
                 outcome = session.step(BoundDraft(ResidentDraft("a", 1), draft, draft.vocab_size))

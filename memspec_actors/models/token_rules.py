@@ -1,0 +1,113 @@
+"""The rules of one request on logits: what is drafted, what of it stands, and what adjusts the logits before."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from torch import Tensor
+
+from memspec_actors.errors import InvalidLogits
+from memspec_actors.models.draft_cache import BoundDraft
+from memspec_actors.models.runner import Cache, GreedyDrafter
+from memspec_actors.protocols.messages import ThresholdsPublished
+from memspec_actors.protocols.requests import GenerationRequest
+from memspec_actors.speculation.accept import AcceptanceRule, Draw, Exact, Proposal, Verdict, propose
+from memspec_actors.speculation.adjustment import LogitAdjustment
+from memspec_actors.speculation.lossy import Bayes
+from memspec_actors.speculation.sampling import PositionNoise
+from memspec_actors.speculation.stop import FixedLength, StopRule
+
+__all__ = ["TokenRules"]
+
+
+@dataclass(slots=True)
+class TokenRules:
+    """Draft and verify tokens of one request, of which the target has ``num_ids``.
+
+    ``adjustment`` is None where the request takes logits as they come. ``tokens`` of a method are prompt and committed
+    text.
+    """
+
+    request: GenerationRequest
+    num_ids: int
+    accept: AcceptanceRule
+    stop_rule: StopRule
+    adjustment: LogitAdjustment | None
+    _noise: PositionNoise = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._noise = PositionNoise(self.request.seed)
+
+    @property
+    def drafts_blindly(self) -> bool:
+        """Tell whether all of a draft's tokens are its likeliest, and none is looked at before the last."""
+        return (
+            self.request.sampling.greedy
+            and isinstance(self.stop_rule, FixedLength)
+            and self.adjustment is None
+            and not self.accept.needs_draft_probs
+        )
+
+    @property
+    def takes_maxima(self) -> bool:
+        """Tell whether the target's largest logits decide, as they come."""
+        return self.adjustment is None and isinstance(self.accept, Exact)
+
+    def adapt(self, thresholds: ThresholdsPublished) -> None:
+        """Go on with what verified tokens have taught."""
+        if thresholds.stop_threshold is not None:
+            self.stop_rule.adapt(thresholds.stop_threshold, thresholds.calibration)
+        if isinstance(self.accept, Bayes):
+            self.accept.odds = thresholds.odds
+
+    def draft(
+        self, bound: BoundDraft, cache: Cache, tokens: Sequence[int], length: int
+    ) -> tuple[Proposal, tuple[float, ...]]:
+        """Let a draft read what its cache lacks and go on for up to ``length`` tokens.
+
+        Returns them, and the stop rule's signal of each.
+        """
+        rule, feed = self.stop_rule, tokens[cache.length :]
+        if self.drafts_blindly and isinstance(bound.runner, GreedyDrafter):
+            ids = bound.runner.draft(feed, cache, length, bound.num_common)
+            return Proposal(tuple(ids)), (0.0,) * length
+        draws: list[Draw] = []
+        signals: list[float] = []
+        while len(draws) < length:
+            logits = self._at_hand(bound.runner.forward(feed, cache, last_only=True)[-1:, : bound.num_common])
+            logits = self._adjusted(logits, tokens, [draw.id for draw in draws])[-1]
+            position = len(tokens) + len(draws)
+            try:
+                draw = propose(
+                    logits,
+                    self.request.sampling,
+                    self._noise,
+                    position,
+                    self.accept,
+                    self.num_ids,
+                    keep_probs=rule.reads_probs,
+                )
+            except InvalidLogits:  # a draft that went wrong costs its own tokens, not the request
+                break
+            draws.append(draw)
+            feed = [draw.id]
+            signals.append(rule.signal(draw) if rule.reads_probs else 0.0)
+            if not rule.keep_drafting(len(draws), signals[-1]):
+                break
+        if not self.accept.needs_draft_probs:
+            return Proposal(tuple(draw.id for draw in draws)), tuple(signals)
+        return Proposal.of(draws, bound.num_common), tuple(signals)
+
+    def verify(self, proposal: Proposal, logits: Tensor, tokens: Sequence[int]) -> Verdict:
+        """Judge k proposed tokens by the target's logits (k + 1, ``num_ids``). Raises InvalidLogits."""
+        adjusted = self._adjusted(self._at_hand(logits), tokens, proposal.ids)
+        return self.accept.verify(proposal, adjusted, self.request.sampling, self._noise, len(tokens))
+
+    def _at_hand(self, logits: Tensor) -> Tensor:
+        """Return logits where rules go about them: on the host, but where no more than maxima are taken."""
+        return logits if self.takes_maxima else logits.cpu()
+
+    def _adjusted(self, logits: Tensor, tokens: Sequence[int], drafted: Sequence[int]) -> Tensor:
+        """Return what is drawn from: logits (T, V) after ``tokens`` and ``drafted``, adjusted if asked for."""
+        if self.adjustment is None:
+            return logits
+        return self.adjustment.apply(logits, tokens[len(self.request.prompt_ids) :], drafted)
