@@ -12,6 +12,7 @@ from memspec_actors.cores import usable_cores
 from memspec_actors.errors import ConfigError
 from memspec_actors.hub import hub_model
 from memspec_actors.models.dtypes import DtypeName
+from memspec_actors.paths import expanded
 from memspec_actors.quantities import parse_bandwidth, parse_bytes
 
 __all__ = [
@@ -314,7 +315,7 @@ def _located(model: str, base: Path) -> str:
 
 
 def _absolute(path: str, base: Path) -> str:
-    return str(base / Path(path).expanduser())
+    return str(base / expanded(path))
 
 
 def _table(header: str, section: dict[str, object]) -> str:

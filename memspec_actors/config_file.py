@@ -39,7 +39,7 @@ def _parse(path: Path) -> dict[str, Any]:
             return tomllib.load(file)
     except OSError as error:
         raise ConfigError(f"cannot be read: {error.strerror}") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (ValueError, RecursionError) as error:  # an integer of thousands of digits, thousands of brackets
         raise ConfigError(f"is not valid TOML: {error}") from error
 
 

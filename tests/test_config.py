@@ -169,6 +169,11 @@ def test_drafts_and_predictor_can_be_switched_off(tmp_path: Path) -> None:
         ("memory = 3", ["[memory]", "3"]),
         ("drafts = 3", ["[drafts]", "3"]),
         ("memory = [", ["TOML"]),
+        (f"memory = {'[' * 3000}{']' * 3000}", ["TOML"]),
+        (f"memory = {'9' * 5000}", ["TOML", "digits"]),
+        ('[target]\nmodel = "a\\u0000b"', ["a\\x00b", "zero"]),
+        ('[serve]\nuds = "a\\u0000b"', ["a\\x00b", "zero"]),
+        ("[events]\npath = '~nobody-of-that-name/x'", ["~nobody-of-that-name/x", "home"]),
     ],
 )
 def test_mistake_is_named(tmp_path: Path, text: str, named: list[str]) -> None:

@@ -28,9 +28,10 @@ def listen(config: ServeConfig) -> Iterator[socket.socket]:
     try:
         family = socket.getaddrinfo(config.host, config.port, type=socket.SOCK_STREAM)[0][0]
         listener = socket.create_server((config.host, config.port), family=family, backlog=BACKLOG)
-    except OSError as error:
+    except (OSError, UnicodeError) as error:  # a label that is empty or too long is no OSError
         where = f"[serve] host {config.host!r} port {config.port}"
-        raise ConfigError(f"{where}: cannot listen there: {error.strerror or error}") from error
+        reason = (error.strerror if isinstance(error, OSError) else None) or error
+        raise ConfigError(f"{where}: cannot listen there: {reason}") from error
     with listener:
         # What it accepts inherits this. asyncio does it only for sockets that name their protocol; without it a small
         # piece of a reply waits for the client to acknowledge the one before, which takes clients up to 40 ms.

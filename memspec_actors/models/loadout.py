@@ -16,6 +16,7 @@ from memspec_actors.models.plan import ALIGNMENT, LoadPlan
 from memspec_actors.models.runner import Runner
 from memspec_actors.models.tokenizer import Tokenizer
 from memspec_actors.models.vocabulary import check_compatible
+from memspec_actors.paths import expanded
 from memspec_actors.zoo import path as zoo_path
 
 __all__ = ["Loadout", "model_directory"]
@@ -31,7 +32,7 @@ def model_directory(model: str) -> Path:
     name, on_hub = zoo_name(model), hub_model(model)
     if name is not None:
         return zoo_path(name)
-    path = Path(model).expanduser()
+    path = expanded(model)
     return snapshot(on_hub) if on_hub is not None and not path.exists() else path
 
 

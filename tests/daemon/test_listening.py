@@ -30,6 +30,13 @@ def test_a_file_that_is_no_socket_is_left_alone(tmp_path: Path) -> None:
     assert path.read_text() == "precious"
 
 
+@pytest.mark.parametrize("host", ["no..name", f"{'x' * 64}.example"])
+def test_what_is_no_address_is_refused_by_its_name(host: str) -> None:
+    """Some of them fail before anybody is asked for their address, as no error of the system's."""
+    with pytest.raises(ConfigError, match=f"host '{host}'.*cannot listen there"), listen(ServeConfig(host=host)):
+        pass
+
+
 @pytest.mark.parametrize("host", ["127.0.0.1", "::1"])
 def test_small_pieces_are_sent_at_once(host: str) -> None:
     """Every reply, and every stream's first token, would wait 40 ms for an acknowledgement."""
