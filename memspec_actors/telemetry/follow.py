@@ -87,23 +87,24 @@ def follow_url(url: str, api_key: str | None = None) -> Iterator[bytes | None]:
     """
     import httpx2
 
-    headers = {"Authorization": f"Bearer {api_key}"} if api_key else {}
+    headers = {b"Authorization": b"Bearer " + api_key.encode()} if api_key else {}
     timeout = httpx2.Timeout(CONNECT_TIMEOUT_S, read=READ_TIMEOUT_S)
-    last_id = ""
+    last_id, connected = "", False
     with httpx2.Client(headers=headers, timeout=timeout) as client:
         while True:
             try:
                 with client.stream("GET", url, headers={"Last-Event-ID": last_id} if last_id else {}) as reply:
                     if not reply.is_success:
                         raise UsageError(f"{url} answered {reply.status_code} {reply.reason_phrase}")
-                    yield None  # connected
+                    connected = True
+                    yield None
                     for line in reply.iter_lines():
                         name, _, value = line.partition(": ")
                         if name == "id":
                             last_id = value
                         elif name == "data":
                             yield value.encode()
-            except (httpx2.HTTPError, httpx2.InvalidURL) as error:
-                if not last_id:
+            except (httpx2.HTTPError, httpx2.InvalidURL, UnicodeError) as error:  # the last of a name that can be none
+                if not connected:
                     raise UsageError(f"{url} cannot be reached: {error}") from error
             yield None

@@ -99,14 +99,18 @@ def test_missing_file_is_named(tmp_path: Path) -> None:
         next(follow_file(tmp_path / "nowhere"))
 
 
+KEY = "schlüssel"
+
+
 class Daemon(BaseHTTPRequestHandler):
-    """Send two events to each caller, then hang up; refuse those without the key."""
+    """Send a few events to each caller, then hang up; refuse those without the key."""
 
     asked: list[str | None]
+    num_events: int
 
     def do_GET(self) -> None:
         self.asked.append(self.headers["Last-Event-ID"])
-        if self.headers["Authorization"] != "Bearer secret":
+        if self.headers["Authorization"].encode("latin-1").decode() != f"Bearer {KEY}":
             self.send_response(401, "Unauthorized")
             self.end_headers()
             return
@@ -114,7 +118,7 @@ class Daemon(BaseHTTPRequestHandler):
         self.end_headers()
         first = int(self.asked[-1] or 0) + 1
         self.wfile.write(b": still here\n\n")
-        for number in (first, first + 1):
+        for number in range(first, first + self.num_events):
             self.wfile.write(b'id: %d\ndata: {"seq": %d}\n\n' % (number, number))
 
     def log_message(self, format: str, *arguments: object) -> None:  # noqa: A002 - its own name
@@ -122,8 +126,8 @@ class Daemon(BaseHTTPRequestHandler):
 
 
 @contextmanager
-def daemon() -> Iterator[tuple[str, list[str | None]]]:
-    Daemon.asked = []
+def daemon(num_events: int = 2) -> Iterator[tuple[str, list[str | None]]]:
+    Daemon.asked, Daemon.num_events = [], num_events
     with HTTPServer(("127.0.0.1", 0), Daemon) as server:
         thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
         thread.start()
@@ -136,19 +140,28 @@ def daemon() -> Iterator[tuple[str, list[str | None]]]:
 
 def test_lost_connection_goes_on_where_it_was() -> None:
     with daemon() as (url, asked):
-        lines = follow_url(url, "secret")
+        lines = follow_url(url, KEY)
         taken = list(islice(lines, 10))
         lines.close()  # type: ignore[attr-defined]
     assert [line for line in taken if line] == [b'{"seq": %d}' % number for number in range(1, 6)]
     assert asked[:3] == [None, "2", "4"]
 
 
+def test_a_daemon_that_had_nothing_to_tell_is_waited_for_too() -> None:
+    """Whoever follows an idle daemon would be told, when it is restarted, that it cannot be reached."""
+    with daemon(num_events=0) as (url, _):
+        lines = follow_url(url, KEY)
+        assert list(islice(lines, 4)) == [None] * 4
+    assert list(islice(lines, 2)) == [None, None]
+    lines.close()  # type: ignore[attr-defined]
+
+
 def test_refusal_is_told() -> None:
     with daemon() as (url, _), pytest.raises(UsageError, match="401 Unauthorized"):
-        list(follow_url(url))
+        list(follow_url(url, "other"))
 
 
-@pytest.mark.parametrize("url", ["http://127.0.0.1:1/events", "http://[", "http://"])
+@pytest.mark.parametrize("url", ["http://127.0.0.1:1/events", "http://[", "http://", "http://no..name"])
 def test_address_where_nobody_answers_is_named(url: str) -> None:
     with pytest.raises(UsageError) as caught:
         next(follow_url(url))
