@@ -46,7 +46,8 @@ def plan(config_path: Path | None, context: int) -> dict[str, float]:
     ]
     found = subprocess.run([*command, *_config(config_path)], check=True, capture_output=True, text=True)
     report = json.loads(found.stdout)
-    return {**report["plan"], "total": report["total_bytes"]}
+    numbers = {name: value for name, value in report["plan"].items() if not isinstance(value, str)}
+    return {**numbers, "total": report["total_bytes"]}
 
 
 def _config(path: Path | None) -> list[str]:
@@ -68,7 +69,7 @@ def main() -> None:
     found = json.loads(child.stdout)
     planned = plan(options.config, int(found["tokens"]))
     for name, value in planned.items():
-        print(f"{name:18} {value / MIB if 'bytes' in name or name == 'total' else value:10.1f}")
+        print(f"{name:18} {value / MIB if name.endswith('_bytes') or name == 'total' else value:10.1f}")
     share = found["peak"] / planned["total"]
     print(f"{'peak':18} {found['peak'] / MIB:10.1f}   {share:.3f} of the plan")
     sys.exit(abs(share - 1) > TOLERANCE)
