@@ -20,7 +20,7 @@ from memspec_actors.cores import usable_cores
 from memspec_actors.models.loading import load_into
 from memspec_actors.models.loadout import Loadout
 from memspec_actors.models.runner import Runner
-from memspec_actors.models.threads import use_threads
+from memspec_actors.models.threads import stand_back, use_threads
 from memspec_actors.predictor.ranker import PredictorRanker, predictor_directory
 from memspec_actors.scheduling.rankers import RankingContext
 
@@ -46,11 +46,11 @@ def decode(target: Runner, draft: Runner, seconds: float) -> float:
 
 @contextmanager
 def beside(actions: list[Callable[[], object]], num_threads: int) -> Iterator[None]:
-    """Repeat actions, each in a thread of its own that computes with ``num_threads``."""
+    """Repeat actions, each in a thread of its own with ``num_threads`` that stands back, as the engine's do."""
     ended = threading.Event()
 
     def repeat(action: Callable[[], object]) -> None:
-        use_threads(num_threads)
+        stand_back(num_threads)
         while not ended.is_set():
             action()
 
