@@ -1,7 +1,7 @@
 """Measure what a message costs: tell, ask and a hop to a worker thread, in microseconds.
 
-Run as ``python bench/actor_plumbing.py [--json]``. Each figure is the median over rounds; the floor beside it is what
-asyncio or the thread pool costs without the runtime.
+Run as ``python bench/actor_plumbing.py [--json]``. Each figure is the median over rounds; beside it stands what
+asyncio costs without the runtime, or the standard library's executor in place of our thread.
 """
 
 import argparse

@@ -26,33 +26,8 @@ PATIENCE = 5_000  # polls of a millisecond
 NUM_BYTES = 1000
 
 
-class EndlessReader:
-    """Read until told to stop, as `load_into` does under a throttle."""
-
-    emulated = True
-
-    def __init__(self) -> None:
-        self.begun = threading.Event()
-        self.stopped_early = False
-
-    def read(
-        self,
-        draft: str,
-        placements: Sequence[Placement],
-        cancelled: Callable[[], bool],
-        progress: Callable[[int, int], None],
-    ) -> ReadDraft:
-        self.begun.set()
-        for _ in range(PATIENCE):
-            if cancelled():
-                self.stopped_early = True
-                break
-            time.sleep(0.001)
-        return ReadDraft(LoadReport(0, 0.0, True, True), None, 17)
-
-
-class TalkativeReader:
-    """Tell of every byte, faster than anybody could look at."""
+class ToyReader:
+    """Do some work in place of a read, which ends cancelled."""
 
     emulated = False
 
@@ -63,9 +38,37 @@ class TalkativeReader:
         cancelled: Callable[[], bool],
         progress: Callable[[int, int], None],
     ) -> ReadDraft:
+        self.work(cancelled, progress)
+        return ReadDraft(LoadReport(0, 0.0, self.emulated, True), None, 17)
+
+    def work(self, cancelled: Callable[[], bool], progress: Callable[[int, int], None]) -> None:
+        raise NotImplementedError
+
+
+class EndlessReader(ToyReader):
+    """Read until told to stop, as `load_into` does under a throttle."""
+
+    emulated = True
+
+    def __init__(self) -> None:
+        self.begun = threading.Event()
+        self.stopped_early = False
+
+    def work(self, cancelled: Callable[[], bool], progress: Callable[[int, int], None]) -> None:
+        self.begun.set()
+        for _ in range(PATIENCE):
+            if cancelled():
+                self.stopped_early = True
+                break
+            time.sleep(0.001)
+
+
+class TalkativeReader(ToyReader):
+    """Tell of every byte, faster than anybody could look at."""
+
+    def work(self, cancelled: Callable[[], bool], progress: Callable[[int, int], None]) -> None:
         for done in range(1, NUM_BYTES + 1):
             progress(done, NUM_BYTES)
-        return ReadDraft(LoadReport(NUM_BYTES, 0.0, False, True), None, 17)
 
 
 class Listener(Actor[CacheManagerMessage]):
