@@ -52,6 +52,8 @@ class _Interruptible:
         self.stream: TextStream | None = None
 
     def drain(self) -> None:
+        if self.interrupted:
+            return
         self.interrupted = True
         if self.stream is None:
             self.scope.cancel()
@@ -65,7 +67,8 @@ def _on_first_interrupt(call: Callable[[], None]) -> Iterator[None]:
     loop = asyncio.get_running_loop()
 
     def interrupt() -> None:
-        loop.remove_signal_handler(signal.SIGINT)  # the next one raises KeyboardInterrupt
+        # The next one raises KeyboardInterrupt. The loop goes on listening, or it could fall asleep just as that comes.
+        signal.signal(signal.SIGINT, signal.default_int_handler)
         call()
 
     loop.add_signal_handler(signal.SIGINT, interrupt)

@@ -1,5 +1,7 @@
 """Ctrl-C: the first ends a generation in good order, the second ends the process."""
 
+import asyncio
+import os
 import signal
 import subprocess
 import sys
@@ -7,6 +9,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pytest
+
+from memspec_actors.cli import generation
 
 # An engine that goes on until it is cancelled, or for ever; it tells on standard error how far it is.
 ENGINE = """
@@ -100,3 +104,20 @@ def test_second_interrupt_kills() -> None:
     assert process.returncode == 130
     assert out == "text so far\n"
     assert "Traceback" not in err
+
+
+def test_loop_hears_of_the_second_interrupt() -> None:
+    """One that comes just as the loop falls asleep would be noticed when something else wakes it."""
+
+    async def scenario() -> tuple[int, object]:
+        first = asyncio.Event()
+        with generation._on_first_interrupt(first.set):
+            os.kill(os.getpid(), signal.SIGINT)
+            await first.wait()
+            wakeup_fd = signal.set_wakeup_fd(-1)
+            signal.set_wakeup_fd(wakeup_fd)
+            return wakeup_fd, signal.getsignal(signal.SIGINT)
+
+    wakeup_fd, handler = asyncio.run(scenario())
+    assert wakeup_fd != -1
+    assert handler is signal.default_int_handler
