@@ -30,6 +30,7 @@ __all__ = [
     "zoo_name",
 ]
 
+STOP, ACCEPT = "gain", "auto"  # the rules where nothing is said
 _DRAFT_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 _DEVICE = re.compile(r"cpu|cuda(:[0-9]{1,2})?|mps")
 
@@ -143,14 +144,14 @@ class SpeculationConfig(_Section, frozen=True, kw_only=True):
     is learned belongs to one text, or with ``share_thresholds`` to all that use the same rules.
     """
 
-    stop: str = "fixed:5"
-    accept: str = "auto"
+    stop: str = STOP
+    accept: str = ACCEPT
     method: str | None = None
     thresholds: Literal["auto", "sync", "async"] = "auto"
     share_thresholds: bool = False
 
     def __post_init__(self) -> None:
-        clash = [key for key, default in (("stop", "fixed:5"), ("accept", "auto")) if getattr(self, key) != default]
+        clash = [key for key, default in (("stop", STOP), ("accept", ACCEPT)) if getattr(self, key) != default]
         if self.method is not None and clash:
             raise ConfigError(f"[speculation] method is {self.method!r} and {clash[0]} is given too; leave out one")
 

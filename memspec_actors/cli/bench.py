@@ -17,6 +17,7 @@ app = typer.Typer(help="Measure what the papers claim, on this machine.", rich_m
 PROMPTS, METHOD_PROMPTS, QUICK_PROMPTS = 12, 16, 1
 TOKENS, QUICK_TOKENS = 320, 32
 POLICY_TOKENS, QUICK_POLICY_TOKENS, RUNS = 128, 48, 3
+FIXED = "fixed:5"
 
 PromptsOption = Annotated[
     list[Path] | None,
@@ -73,6 +74,9 @@ def policies(
         int | None, typer.Option(help=f"Tokens of each text; {POLICY_TOKENS} if not given.")
     ] = None,
     runs: Annotated[int | None, typer.Option(help=f"Repetitions; {RUNS} if not given.")] = None,
+    stop: Annotated[
+        str, typer.Option(metavar="RULE", help="When to stop drafting; oracles' plans are made for fixed:5.")
+    ] = FIXED,
     load_ratio: Annotated[float, typer.Option(help="How many iterations a load takes on the emulated storage.")] = 2.7,
     config: ConfigOption = None,
     quick: QuickOption = False,
@@ -88,6 +92,7 @@ def policies(
         policy or POLICIES,
         runs=runs or (1 if quick else RUNS),
         max_new_tokens=max_new_tokens or (QUICK_POLICY_TOKENS if quick else POLICY_TOKENS),
+        stop=stop,
         load_ratio=load_ratio,
         unthrottled=not quick,
         json=json,

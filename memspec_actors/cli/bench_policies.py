@@ -21,15 +21,19 @@ def bench_policies(
     *,
     runs: int,
     max_new_tokens: int,
+    stop: str,
     load_ratio: float,
     unthrottled: bool,
     json: Path | None,
 ) -> None:
     """Run the policies on storage as slow as on the paper's device, and (unless left out) on storage as it is."""
     import anyio
+    from msgspec.structs import replace
 
     from memspec_actors.bench.comparison import compare_policies
     from memspec_actors.bench.policies import identical_share, run_policies, throttled
+
+    config = replace(config, speculation=replace(config.speculation, method=None, stop=stop))
 
     async def run() -> "tuple[Config, list[Outcome], list[Outcome]]":
         with progress_bars() as progress:
@@ -51,6 +55,7 @@ def bench_policies(
         "prompts_per_dataset": max(len(dataset.tasks) for dataset in datasets),
         "runs": runs,
         "max_new_tokens": max_new_tokens,
+        "stop": stop,
         **circumstances(config.target.num_threads, config.target.dtype),
         "emulated": [f"storage of {slow.storage.bandwidth}: a load takes {load_ratio} iterations"],
     }

@@ -47,7 +47,7 @@ recent_tokens = 64          # generated tokens that the predictor sees beside th
 prediction = "overlapped"   # "overlapped" with decoding, or "inline": decoding waits for it
 
 [speculation]
-stop = "fixed:5"            # when to stop drafting: "fixed:K", "entropy", "confidence", "heuristic", "adaedl", "gain"
+stop = "gain"               # when to stop drafting: "gain", "fixed:K", "entropy", "confidence", "heuristic", "adaedl"
 accept = "auto"             # "auto", "exact", "match" or "rejection"; "auto" is exact when greedy, else match;
                             # lossy: "bayes", "typical", "fsd:THRESHOLD", "bild:THRESHOLD"
 # method = "adasd"          # both at once: "vanilla", "assistedgen", "gen-only", "verify-only", "adasd",

@@ -19,6 +19,7 @@ from memspec_actors.config import Config
 __all__ = ["decode_study"]
 
 LOAD_RATIO = 2.7  # iterations that a load takes on the paper's device
+FIXED = "fixed:5"  # the draft length that traces and the oracles' plans are made for
 MAPPINGS = ("geomean", "geomean_strict", "steady", "steady_strict", "latency", "latency_strict")  # by policy
 RUNS, MAX_NEW_TOKENS, QUICK_TOKENS = 3, 128, 48
 
@@ -29,9 +30,10 @@ def decode_study(
     *,
     num_prompts: int,
     throttle: bool = True,
+    stop: str = FIXED,
     part_of: str | None = None,
 ) -> None:
-    """Decode ``num_prompts`` prompts of every data set under every policy, three times.
+    """Decode ``num_prompts`` prompts of every data set under every policy, three times, drafting as ``stop`` says.
 
     With ``throttle`` a load takes as many iterations as on the paper's device. ``part_of`` names the study whose file
     may hold these runs already.
@@ -47,6 +49,7 @@ def decode_study(
         if part_of is not None and arguments.source is not None:
             return _taken_from(arguments.source, policies)
         count = arguments.prompts or (1 if arguments.quick else num_prompts)
+        config = replace(config, speculation=replace(config.speculation, method=None, stop=stop))
         runs, tokens = (1, QUICK_TOKENS) if arguments.quick else (RUNS, MAX_NEW_TOKENS)
         return anyio.run(partial(_decode, config, policies, count, runs, tokens, progress, throttle=throttle))
 
@@ -72,7 +75,8 @@ async def _decode(
         config, datasets, policies, runs=runs, max_new_tokens=max_new_tokens, progress=progress
     )
     return Measured(
-        setting=f"{num_prompts} prompts of each data set, {max_new_tokens} tokens each, {runs} runs",
+        setting=f"{num_prompts} prompts of each data set, {max_new_tokens} tokens each, {runs} runs, "
+        f"drafts stop by {config.speculation.stop}",
         emulated=emulated,
         comparisons={"throttled" if throttle else "as it is": compare_policies(outcomes)},
     )

@@ -89,11 +89,12 @@ def _with_overrides(
 ) -> "Config":
     from msgspec.structs import replace
 
+    from memspec_actors.config import ACCEPT, STOP
     from memspec_actors.methods import choose
 
     speculation = config.speculation
     if method is not None:
-        speculation = replace(speculation, method=method, stop="fixed:5", accept="auto")
+        speculation = replace(speculation, method=method, stop=STOP, accept=ACCEPT)
     choice = choose(replace(config, speculation=speculation), policy=policy, stop=stop, accept=accept)
     if choice.draft_alone is None:  # else the method stays: it says which model runs
         speculation = replace(speculation, method=None, stop=choice.stop, accept=choice.accept)

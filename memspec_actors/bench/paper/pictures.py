@@ -150,6 +150,7 @@ def _methods(axes: "Axes", finding: Finding) -> None:
 
 _DRAWN_AS: dict[str, Callable[["Axes", Finding], None]] = {
     "throughput": _throughput,
+    "adaptive": _throughput,
     "unthrottled": _throughput,
     "components": _throughput,
     "ceiling": _throughput,
