@@ -16,7 +16,7 @@ import anyio
 from memspec_actors.actors.run import Run, Wait, Waiting
 from memspec_actors.config import ScheduleConfig
 from memspec_actors.errors import ActorDied, EngineClosed, MailboxFull, MemSpecError
-from memspec_actors.models.draft_cache import BoundDraft
+from memspec_actors.models.drafting.draft_cache import BoundDraft
 from memspec_actors.models.session import DecodeSession
 from memspec_actors.protocols.events import DraftActivatedEvent, ResidencyAcknowledged
 from memspec_actors.protocols.messages import (

@@ -7,8 +7,8 @@ from collections.abc import Callable, MutableMapping
 from typing import assert_never
 
 from memspec_actors.errors import MemSpecError
-from memspec_actors.models.draft_cache import BoundDraft
-from memspec_actors.models.reader import DraftReader
+from memspec_actors.models.drafting.draft_cache import BoundDraft
+from memspec_actors.models.drafting.reader import DraftReader
 from memspec_actors.protocols.messages import (
     CacheManagerMessage,
     CancelLoad,

@@ -13,9 +13,9 @@ import numpy as np
 import torch
 from scipy.stats import gaussian_kde
 
-from memspec_actors.models.checkpoint import Checkpoint
-from memspec_actors.models.opening import open_runner
+from memspec_actors.models.checkpoints.checkpoint import Checkpoint
 from memspec_actors.models.runner import Runner
+from memspec_actors.models.weights.opening import open_runner
 from memspec_actors.speculation.divergence import entropy, js_distances
 from memspec_actors.speculation.odds import OddsEstimator
 from memspec_actors.zoo import path

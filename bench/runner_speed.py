@@ -19,12 +19,12 @@ from typing import Any
 import torch
 import transformers
 
-from memspec_actors.models.checkpoint import Checkpoint
-from memspec_actors.models.loading import load_into
-from memspec_actors.models.opening import open_runner
-from memspec_actors.models.plan import LoadPlan
+from memspec_actors.models.checkpoints.checkpoint import Checkpoint
 from memspec_actors.models.runner import Runner
-from memspec_actors.models.segments import FloatSegment
+from memspec_actors.models.weights.loading import load_into
+from memspec_actors.models.weights.opening import open_runner
+from memspec_actors.models.weights.plan import LoadPlan
+from memspec_actors.models.weights.segments import FloatSegment
 from memspec_actors.zoo import path as zoo_path
 
 WIDTHS = range(1, 10)

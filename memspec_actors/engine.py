@@ -15,12 +15,12 @@ from memspec_actors.config import Config
 from memspec_actors.engine_records import record_runtime, record_start, record_stop
 from memspec_actors.errors import ConfigError, InvalidRequest, SystemFailed
 from memspec_actors.methods import choose, decoding_alone
-from memspec_actors.models.arena import WeightArena
-from memspec_actors.models.loading import Throttle
+from memspec_actors.models.devices.threads import stand_back, use_threads
+from memspec_actors.models.drafting.arena import WeightArena
+from memspec_actors.models.drafting.reader import ArenaReader
 from memspec_actors.models.loadout import Loadout
-from memspec_actors.models.reader import ArenaReader
 from memspec_actors.models.session import DecodeSession
-from memspec_actors.models.threads import stand_back, use_threads
+from memspec_actors.models.weights.loading import Throttle
 from memspec_actors.prompts import Prompt, PromptEncoder
 from memspec_actors.protocols.messages import DraftWish, GetStatistics, LoadProgress, SteerDraft
 from memspec_actors.protocols.requests import GenerationRequest, SamplingParams

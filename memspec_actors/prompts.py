@@ -7,7 +7,7 @@ from typing import cast
 import anyio.to_thread
 
 from memspec_actors.errors import InvalidRequest
-from memspec_actors.models.tokenizer import Tokenizer
+from memspec_actors.models.text.tokenizer import Tokenizer
 
 __all__ = ["Messages", "Prompt", "PromptEncoder"]
 

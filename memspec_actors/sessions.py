@@ -1,8 +1,8 @@
 """Open what a request is decoded in, with the target that an engine has loaded."""
 
-from memspec_actors.models.incremental import IncrementalDecoder
 from memspec_actors.models.loadout import Loadout
 from memspec_actors.models.session import DecodeSession
+from memspec_actors.models.text.incremental import IncrementalDecoder
 from memspec_actors.protocols.requests import GenerationRequest
 from memspec_actors.speculation.commit import CommitState, united_end_ids
 from memspec_actors.speculation.rules import acceptance_rule

@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 
 from memspec_actors.actors import CacheManager, Decoder, DecoderPeers, DecoderSetup, Loader, Predictor, VerifierStats
 from memspec_actors.config import ScheduleConfig
-from memspec_actors.models.draft_cache import BoundDraft
-from memspec_actors.models.reader import DraftReader
+from memspec_actors.models.drafting.draft_cache import BoundDraft
+from memspec_actors.models.drafting.reader import DraftReader
 from memspec_actors.models.session import DecodeSession
 from memspec_actors.protocols.messages import (
     CacheManagerMessage,

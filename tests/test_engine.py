@@ -20,8 +20,8 @@ from msgspec.structs import replace
 from memspec_actors import Config, MemSpec, SamplingParams
 from memspec_actors.config import DraftConfig, EventsConfig, ScheduleConfig, StorageConfig, TargetConfig
 from memspec_actors.errors import CheckpointError, ConfigError, EngineClosed, IncompatibleDraft, InvalidRequest
-from memspec_actors.models.cache import KvCache
-from memspec_actors.models.lean import LeanRunner
+from memspec_actors.models.lean.cache import KvCache
+from memspec_actors.models.lean.runner import LeanRunner
 from memspec_actors.protocols import events
 from memspec_actors.protocols.traces import PLAN_FORMAT, Plan, PlanHeader, PlanStep
 from memspec_actors.scheduling.plans import write_plans
@@ -154,8 +154,8 @@ async def test_the_result_adds_up() -> None:
 async def test_sampling_follows_the_targets_distribution(accept: str) -> None:
     """Lossless in distribution through the whole engine: the second token, over many seeds, against its exact law."""
     stats = pytest.importorskip("scipy.stats")
-    from memspec_actors.models.checkpoint import Checkpoint
-    from memspec_actors.models.opening import open_runner
+    from memspec_actors.models.checkpoints.checkpoint import Checkpoint
+    from memspec_actors.models.weights.opening import open_runner
 
     runner = open_runner(Checkpoint.open(zoo_path("target")), dtype="float32")
     sampling = SamplingParams(temperature=2.0, top_k=4)

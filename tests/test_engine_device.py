@@ -9,7 +9,7 @@ import pytest
 from memspec_actors import Config, MemSpec, SamplingParams
 from memspec_actors.config import EventsConfig, ScheduleConfig, TargetConfig
 from memspec_actors.errors import ConfigError
-from memspec_actors.models.device import DeviceMemory
+from memspec_actors.models.devices.device import DeviceMemory
 from memspec_actors.protocols.events import SystemStarted
 from memspec_actors.telemetry.audit import audit
 from memspec_actors.telemetry.reader import read_events

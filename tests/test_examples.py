@@ -7,8 +7,8 @@ import pytest
 
 from memspec_actors import Config
 from memspec_actors.cli import main
-from memspec_actors.models.int4 import int4_works
-from memspec_actors.models.int8 import int8_works
+from memspec_actors.models.kernels.int4 import int4_works
+from memspec_actors.models.kernels.int8 import int8_works
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
 CONFIGURATIONS = sorted(EXAMPLES.glob("*.toml"))
@@ -48,8 +48,8 @@ def test_four_bits_take_what_the_format_says(
     name: str, hidden: int, inner: int, kv: int, layers: int, vocab: int
 ) -> None:
     """A plan that took every weight for four bits would miss the embedding, the output layer, scales and zeros."""
-    from memspec_actors.models.checkpoint import Checkpoint
-    from memspec_actors.models.plan import LoadPlan
+    from memspec_actors.models.checkpoints.checkpoint import Checkpoint
+    from memspec_actors.models.weights.plan import LoadPlan
 
     shapes = [(hidden, hidden)] * 2 + [(kv, hidden)] * 2 + [(inner, hidden)] * 2 + [(hidden, inner)]  # (out, in)
     weights = layers * sum(rows * columns for rows, columns in shapes)

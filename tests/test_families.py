@@ -11,7 +11,7 @@ from transformers import AutoModelForCausalLM, PreTrainedTokenizerFast
 
 from memspec_actors import Config, MemSpec
 from memspec_actors.config import DraftConfig, ScheduleConfig, TargetConfig
-from memspec_actors.models.checkpoint import Checkpoint
+from memspec_actors.models.checkpoints.checkpoint import Checkpoint
 from memspec_actors.protocols.results import GenerationResult
 from tests.models.conftest import CONFIGS, GENERIC, byte_level, save_random
 

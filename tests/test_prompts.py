@@ -8,7 +8,7 @@ from typing import cast
 import pytest
 
 from memspec_actors.errors import InvalidRequest
-from memspec_actors.models.tokenizer import Tokenizer
+from memspec_actors.models.text.tokenizer import Tokenizer
 from memspec_actors.prompts import LONG_CHARS, Prompt, PromptEncoder
 
 

@@ -8,13 +8,13 @@ import torch
 from torch import Tensor
 
 from memspec_actors.bench.rounds import Spread, in_turns, ratio, spread
-from memspec_actors.models.device import Device, open_transfer
-from memspec_actors.models.device_draft import DeviceDraft
-from memspec_actors.models.device_slots import DeviceSlots
-from memspec_actors.models.lean import LeanRunner
-from memspec_actors.models.loading import load_into
-from memspec_actors.models.plan import LoadPlan
+from memspec_actors.models.devices.device import Device, open_transfer
+from memspec_actors.models.drafting.device_draft import DeviceDraft
+from memspec_actors.models.drafting.device_slots import DeviceSlots
+from memspec_actors.models.lean.runner import LeanRunner
 from memspec_actors.models.runner import Runner
+from memspec_actors.models.weights.loading import load_into
+from memspec_actors.models.weights.plan import LoadPlan
 from memspec_actors.speculation.accept import judge_unseen
 
 __all__ = ["decoding", "loads", "overlap", "steps"]

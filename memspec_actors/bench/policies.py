@@ -12,7 +12,7 @@ from memspec_actors.bench.comparison import BASE, STRICT, STRICT_DRAFT, Outcome
 from memspec_actors.bench.datasets import DataSet
 from memspec_actors.config import Config, DraftConfig, StorageConfig
 from memspec_actors.engine import MemSpec
-from memspec_actors.models.checkpoint import Checkpoint
+from memspec_actors.models.checkpoints.checkpoint import Checkpoint
 from memspec_actors.models.loadout import model_directory
 from memspec_actors.predictor.collect import collect
 from memspec_actors.predictor.prompts import Prompt

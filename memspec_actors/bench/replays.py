@@ -9,7 +9,7 @@ from memspec_actors.bench.comparison import STRICT_DRAFT, PolicyComparison, comp
 from memspec_actors.config import Config, DraftConfig, ScheduleConfig
 from memspec_actors.errors import TraceError
 from memspec_actors.models.loadout import model_directory
-from memspec_actors.models.tokenizer import Tokenizer
+from memspec_actors.models.text.tokenizer import Tokenizer
 from memspec_actors.predictor.collect import collect
 from memspec_actors.predictor.prompts import read_prompts
 from memspec_actors.predictor.ranker import PredictorRanker, predictor_directory

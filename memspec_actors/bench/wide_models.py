@@ -7,7 +7,7 @@ from typing import Literal
 import torch
 from safetensors.torch import save_file
 
-from memspec_actors.models.architecture import decoder_shape, expected_tensors
+from memspec_actors.models.checkpoints.architecture import decoder_shape, expected_tensors
 from memspec_actors.zoo import path as zoo_path
 
 __all__ = ["write_wide"]

@@ -6,7 +6,7 @@ from memspec_actors.config import Config
 from memspec_actors.errors import ConfigError
 from memspec_actors.hub import HubModel, cached_snapshot, hub_model
 from memspec_actors.methods import choose, decoding_alone
-from memspec_actors.models.device import open_device
+from memspec_actors.models.devices.device import open_device
 from memspec_actors.models.loadout import model_directory
 from memspec_actors.scheduling.policy import parse_policy
 from memspec_actors.speculation.rules import acceptance_rule

@@ -14,7 +14,7 @@ from typing import Literal
 import msgspec
 
 from memspec_actors.errors import first_line
-from memspec_actors.models.page_cache import forget_cached
+from memspec_actors.models.weights.page_cache import forget_cached
 
 __all__ = ["Check", "run_checks"]
 
@@ -84,7 +84,7 @@ def _check_build(torch: ModuleType) -> Check:
 
 def _check_gpu(torch: ModuleType) -> Iterator[Check]:
     """Look at every GPU; models run on one if they are told to."""
-    from memspec_actors.models.device import open_device
+    from memspec_actors.models.devices.device import open_device
 
     names = [f"cuda:{index}" for index in range(torch.cuda.device_count())]
     names += ["mps"] if torch.backends.mps.is_available() else []

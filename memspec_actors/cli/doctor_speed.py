@@ -10,9 +10,9 @@ from torch import Tensor
 
 from memspec_actors.cli.doctor_checks import Check
 from memspec_actors.cores import usable_cores
-from memspec_actors.models.int4 import int4_works, quantise_int4
-from memspec_actors.models.int8 import int8_works, quantise_int8
-from memspec_actors.models.linear import WeightPart, map_part
+from memspec_actors.models.kernels.int4 import int4_works, quantise_int4
+from memspec_actors.models.kernels.int8 import int8_works, quantise_int8
+from memspec_actors.models.kernels.linear import WeightPart, map_part
 
 __all__ = ["check_speed", "kernel_check", "threads_check"]
 

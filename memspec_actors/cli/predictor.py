@@ -135,7 +135,7 @@ def _predictor_directory(config: "Config") -> Path:
 
 def _target_tokenizer(config: "Config") -> Any:
     from memspec_actors.models.loadout import model_directory
-    from memspec_actors.models.tokenizer import Tokenizer
+    from memspec_actors.models.text.tokenizer import Tokenizer
 
     return Tokenizer.open(model_directory(config.target.model))
 

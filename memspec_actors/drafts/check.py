@@ -10,13 +10,13 @@ from memspec_actors.drafts.measure import Candidate, measure_drafts
 from memspec_actors.drafts.memory_plan import MemoryPlan, fitting_capacity, plan_memory
 from memspec_actors.drafts.report import CheckReport, DraftReport, Measured
 from memspec_actors.errors import ConfigError, UsageError
-from memspec_actors.models.checkpoint import Checkpoint
-from memspec_actors.models.device import Device, open_device
+from memspec_actors.models.checkpoints.checkpoint import Checkpoint
+from memspec_actors.models.devices.device import Device, open_device
 from memspec_actors.models.dtypes import DtypeName
-from memspec_actors.models.opening import load_runner
-from memspec_actors.models.plan import LoadPlan
-from memspec_actors.models.tokenizer import Tokenizer
-from memspec_actors.models.vocabulary import check_compatible
+from memspec_actors.models.text.tokenizer import Tokenizer
+from memspec_actors.models.text.vocabulary import check_compatible
+from memspec_actors.models.weights.opening import load_runner
+from memspec_actors.models.weights.plan import LoadPlan
 from memspec_actors.predictor.prompts import Prompt
 from memspec_actors.progress import Progress
 

@@ -14,11 +14,11 @@ from memspec_actors.drafts.model_card import write_card
 from memspec_actors.drafts.settings import DistillReport, DistillSettings
 from memspec_actors.drafts.student import open_student, save_student, train_student
 from memspec_actors.errors import ConfigError, UsageError
-from memspec_actors.models.checkpoint import Checkpoint
-from memspec_actors.models.opening import open_runner
+from memspec_actors.models.checkpoints.checkpoint import Checkpoint
 from memspec_actors.models.runner import Runner
-from memspec_actors.models.tokenizer import Tokenizer
-from memspec_actors.models.vocabulary import check_compatible
+from memspec_actors.models.text.tokenizer import Tokenizer
+from memspec_actors.models.text.vocabulary import check_compatible
+from memspec_actors.models.weights.opening import open_runner
 from memspec_actors.predictor.collect import new_tracer
 from memspec_actors.predictor.prompts import Prompt
 from memspec_actors.progress import Progress

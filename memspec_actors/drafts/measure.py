@@ -6,15 +6,15 @@ from typing import NamedTuple
 from torch import Tensor
 
 from memspec_actors.drafts.report import Measured
-from memspec_actors.models.arena import WeightArena
-from memspec_actors.models.checkpoint import Checkpoint
-from memspec_actors.models.device import Device, open_transfer
-from memspec_actors.models.loading import load_into
-from memspec_actors.models.page_cache import forget_cached
-from memspec_actors.models.plan import LoadPlan
+from memspec_actors.models.checkpoints.checkpoint import Checkpoint
+from memspec_actors.models.devices.device import Device, open_transfer
+from memspec_actors.models.devices.transfer import Transfer
+from memspec_actors.models.drafting.arena import WeightArena
 from memspec_actors.models.runner import Runner
-from memspec_actors.models.tokenizer import Tokenizer
-from memspec_actors.models.transfer import Transfer
+from memspec_actors.models.text.tokenizer import Tokenizer
+from memspec_actors.models.weights.loading import load_into
+from memspec_actors.models.weights.page_cache import forget_cached
+from memspec_actors.models.weights.plan import LoadPlan
 from memspec_actors.predictor.collect import encode_prompt, new_tracer
 from memspec_actors.predictor.prompts import Prompt
 from memspec_actors.predictor.reading import DraftReader, Tracer

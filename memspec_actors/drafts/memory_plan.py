@@ -6,10 +6,10 @@ from typing import Any
 import msgspec
 
 from memspec_actors.errors import CheckpointError
-from memspec_actors.models.cache import FIRST_CAPACITY, planned_tokens
-from memspec_actors.models.checkpoint import Checkpoint
-from memspec_actors.models.plan import LoadPlan
-from memspec_actors.models.typed_memory import RUN_DTYPES
+from memspec_actors.models.checkpoints.checkpoint import Checkpoint
+from memspec_actors.models.lean.cache import FIRST_CAPACITY, planned_tokens
+from memspec_actors.models.weights.plan import LoadPlan
+from memspec_actors.models.weights.typed_memory import RUN_DTYPES
 
 __all__ = ["BASE_BYTES", "MemoryPlan", "fitting_capacity", "kv_bytes", "most_that_fit", "plan_memory"]
 

@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import Any
 
 from memspec_actors.errors import CheckpointError
-from memspec_actors.models.header import read_header
-from memspec_actors.models.model_json import read_json
+from memspec_actors.models.checkpoints.header import read_header
+from memspec_actors.models.checkpoints.model_json import read_json
 from memspec_actors.predictor.ranker import predictor_directory
 
 __all__ = ["predictor_bytes"]

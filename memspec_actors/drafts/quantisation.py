@@ -14,7 +14,7 @@ import msgspec
 import torch
 
 from memspec_actors.errors import ConfigError, UsageError
-from memspec_actors.models.checkpoint import Checkpoint
+from memspec_actors.models.checkpoints.checkpoint import Checkpoint
 from memspec_actors.progress import Progress
 
 __all__ = ["QuantiseReport", "QuantiseSettings", "quantize"]

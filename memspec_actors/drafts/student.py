@@ -14,7 +14,7 @@ from torch import Tensor
 from memspec_actors.drafts.answers import Answer
 from memspec_actors.drafts.settings import DistillSettings
 from memspec_actors.errors import InvalidLogits
-from memspec_actors.models.checkpoint import Checkpoint
+from memspec_actors.models.checkpoints.checkpoint import Checkpoint
 from memspec_actors.models.runner import Runner
 from memspec_actors.progress import Progress
 

@@ -8,14 +8,14 @@ from pathlib import Path
 from memspec_actors.config import Config, zoo_name
 from memspec_actors.errors import ConfigError, UsageError
 from memspec_actors.hub import hub_model, snapshot
-from memspec_actors.models.checkpoint import Checkpoint
-from memspec_actors.models.device import HOST, Device, open_device
-from memspec_actors.models.device_room import check_room
-from memspec_actors.models.opening import load_runner
-from memspec_actors.models.plan import ALIGNMENT, LoadPlan
+from memspec_actors.models.checkpoints.checkpoint import Checkpoint
+from memspec_actors.models.devices.device import HOST, Device, open_device
 from memspec_actors.models.runner import Runner
-from memspec_actors.models.tokenizer import Tokenizer
-from memspec_actors.models.vocabulary import check_compatible
+from memspec_actors.models.text.tokenizer import Tokenizer
+from memspec_actors.models.text.vocabulary import check_compatible
+from memspec_actors.models.weights.device_room import check_room
+from memspec_actors.models.weights.opening import load_runner
+from memspec_actors.models.weights.plan import ALIGNMENT, LoadPlan
 from memspec_actors.paths import expanded
 from memspec_actors.zoo import path as zoo_path
 

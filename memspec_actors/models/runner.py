@@ -6,7 +6,7 @@ from typing import Protocol, runtime_checkable
 import torch
 from torch import Tensor
 
-__all__ = ["Cache", "GreedyDrafter", "Runner"]
+__all__ = ["Cache", "GreedyDrafter", "Runner", "checked_truncation"]
 
 
 class Cache(Protocol):
@@ -71,3 +71,10 @@ class GreedyDrafter(Protocol):
         Only the first ``num_ids`` ids are drafted. Raises as `Runner.forward` does.
         """
         ...
+
+
+def checked_truncation(current: int, length: int) -> int:
+    """Return how many tokens a truncation removes; raises ValueError unless 0 <= length <= current."""
+    if not 0 <= length <= current:
+        raise ValueError(f"a cache of {current} tokens cannot be truncated to {length}")
+    return current - length

@@ -13,9 +13,9 @@ import torch
 from torch import Tensor
 
 from memspec_actors.errors import DeviceFull
-from memspec_actors.models.device_draft import DeviceDraft
-from memspec_actors.models.draft_cache import BoundDraft, DraftCache
-from memspec_actors.models.draft_caches import DraftCaches
+from memspec_actors.models.drafting.device_draft import DeviceDraft
+from memspec_actors.models.drafting.draft_cache import BoundDraft, DraftCache
+from memspec_actors.models.drafting.draft_caches import DraftCaches
 from memspec_actors.models.outcome import StepOutcome
 from memspec_actors.models.runner import Cache, Runner
 from memspec_actors.models.token_rules import TokenRules

@@ -7,8 +7,7 @@ from functools import lru_cache
 import torch
 from torch import Tensor
 
-from memspec_actors.models.cache import checked_truncation
-from memspec_actors.models.runner import Cache
+from memspec_actors.models.runner import Cache, checked_truncation
 
 __all__ = ["ToyCache", "ToyRunner", "ToyText"]
 

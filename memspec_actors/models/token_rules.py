@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from torch import Tensor
 
 from memspec_actors.errors import InvalidLogits
-from memspec_actors.models.draft_cache import BoundDraft
+from memspec_actors.models.drafting.draft_cache import BoundDraft
 from memspec_actors.models.runner import Cache, GreedyDrafter
 from memspec_actors.protocols.messages import ThresholdsPublished
 from memspec_actors.protocols.requests import GenerationRequest

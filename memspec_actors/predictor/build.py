@@ -10,7 +10,7 @@ import msgspec
 import torch
 
 from memspec_actors.errors import CheckpointError
-from memspec_actors.models.tokenizer import Tokenizer
+from memspec_actors.models.text.tokenizer import Tokenizer
 from memspec_actors.predictor.collect import collect
 from memspec_actors.predictor.context import ContextLayout
 from memspec_actors.predictor.encoder import BertEncoder, EncoderConfig

@@ -8,11 +8,11 @@ from statistics import median
 from typing import Any
 
 from memspec_actors.errors import CheckpointError, TraceError
-from memspec_actors.models.checkpoint import Checkpoint
-from memspec_actors.models.opening import open_runner
+from memspec_actors.models.checkpoints.checkpoint import Checkpoint
 from memspec_actors.models.runner import Runner
-from memspec_actors.models.tokenizer import Tokenizer
-from memspec_actors.models.vocabulary import check_compatible
+from memspec_actors.models.text.tokenizer import Tokenizer
+from memspec_actors.models.text.vocabulary import check_compatible
+from memspec_actors.models.weights.opening import open_runner
 from memspec_actors.predictor.prompts import Prompt
 from memspec_actors.predictor.reading import Tracer
 from memspec_actors.predictor.traces import open_trace_writer

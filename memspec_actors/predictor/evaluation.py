@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from memspec_actors.errors import TraceError
-from memspec_actors.models.tokenizer import Tokenizer
+from memspec_actors.models.text.tokenizer import Tokenizer
 from memspec_actors.predictor.examples import Point, context_of, encode_all, prompt_hash, scheduling_points
 from memspec_actors.predictor.head import INPUTS, InputKind
 from memspec_actors.predictor.ranker import ContextReader, PredictorRanker, open_artefact

@@ -8,8 +8,8 @@ from torch import Tensor, nn
 
 from memspec_actors import zoo
 from memspec_actors.errors import CheckpointError, ConfigError, TraceError
-from memspec_actors.models.script import as_written, traced
-from memspec_actors.models.tokenizer import Tokenizer
+from memspec_actors.models.kernels.script import as_written, traced
+from memspec_actors.models.text.tokenizer import Tokenizer
 from memspec_actors.predictor.context import Context, ContextLayout, batch_contexts
 from memspec_actors.predictor.encoder import BertEncoder
 from memspec_actors.predictor.head import HeadFile, InputKind, RankingHead, load_heads

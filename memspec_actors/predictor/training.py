@@ -14,7 +14,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from memspec_actors.errors import TraceError
-from memspec_actors.models.tokenizer import Tokenizer
+from memspec_actors.models.text.tokenizer import Tokenizer
 from memspec_actors.predictor.context import ContextLayout
 from memspec_actors.predictor.encoder import BertEncoder
 from memspec_actors.predictor.evaluation import evaluate

@@ -10,11 +10,11 @@ import torch
 
 from memspec_actors.config import Config
 from memspec_actors.errors import ConfigError
-from memspec_actors.models.arena import WeightArena
-from memspec_actors.models.device import open_transfer
-from memspec_actors.models.loading import load_into
+from memspec_actors.models.devices.device import open_transfer
+from memspec_actors.models.drafting.arena import WeightArena
 from memspec_actors.models.loadout import Loadout
 from memspec_actors.models.runner import Runner
+from memspec_actors.models.weights.loading import load_into
 from memspec_actors.predictor.ranker import PredictorRanker, predictor_directory
 from memspec_actors.scheduling.rankers import Ranker, RankingContext
 from memspec_actors.simulation.profile import DeviceProfile

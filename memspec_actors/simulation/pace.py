@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from memspec_actors.models.draft_cache import BoundDraft
+from memspec_actors.models.drafting.draft_cache import BoundDraft
 from memspec_actors.models.outcome import StepOutcome
 from memspec_actors.models.session import DecodeSession
 from memspec_actors.protocols.messages import Placement, SchedulingPoint

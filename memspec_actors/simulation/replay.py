@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from msgspec.structs import replace
 
 from memspec_actors.config import ScheduleConfig
-from memspec_actors.models.layout import ALIGNMENT
-from memspec_actors.models.loading import LoadReport
-from memspec_actors.models.reader import ReadDraft
+from memspec_actors.models.drafting.reader import ReadDraft
 from memspec_actors.models.runner import Runner
+from memspec_actors.models.weights.layout import ALIGNMENT
+from memspec_actors.models.weights.loading import LoadReport
 from memspec_actors.protocols.messages import Placement
 from memspec_actors.protocols.requests import GenerationRequest, SamplingParams
 from memspec_actors.protocols.results import GenerationResult

@@ -6,8 +6,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from memspec_actors.models.cache import checked_truncation
-from memspec_actors.models.runner import Cache
+from memspec_actors.models.runner import Cache, checked_truncation
 from memspec_actors.protocols.traces import TraceRecord
 
 __all__ = ["TracedRunner", "draft_runners", "target_runner"]

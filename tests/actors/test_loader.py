@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 import anyio
 
 from memspec_actors.actors import Loader
-from memspec_actors.models.loading import LoadReport
-from memspec_actors.models.reader import ReadDraft
+from memspec_actors.models.drafting.reader import ReadDraft
+from memspec_actors.models.weights.loading import LoadReport
 from memspec_actors.protocols.messages import (
     CacheManagerMessage,
     LoadCancelled,

@@ -19,11 +19,11 @@ import pytest
 from memspec_actors.config import ScheduleConfig
 from memspec_actors.errors import LoadError, MailboxFull, MemSpecError, Overloaded, UsageError
 from memspec_actors.models import session as decoding
-from memspec_actors.models.draft_cache import BoundDraft
-from memspec_actors.models.loading import LoadReport
-from memspec_actors.models.reader import ReadDraft
+from memspec_actors.models.drafting.draft_cache import BoundDraft
+from memspec_actors.models.drafting.reader import ReadDraft
 from memspec_actors.models.session import DecodeSession
 from memspec_actors.models.testing import ToyRunner, ToyText
+from memspec_actors.models.weights.loading import LoadReport
 from memspec_actors.protocols import events
 from memspec_actors.protocols.events import Event
 from memspec_actors.protocols.feedback import Feedback

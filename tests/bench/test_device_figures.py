@@ -5,12 +5,12 @@ import torch
 
 from memspec_actors import zoo
 from memspec_actors.bench.device_figures import decoding, loads, overlap, steps
-from memspec_actors.models.checkpoint import Checkpoint
-from memspec_actors.models.device import HOST, Device
-from memspec_actors.models.device_slots import DeviceSlots
-from memspec_actors.models.lean import LeanRunner
-from memspec_actors.models.opening import load_runner
-from memspec_actors.models.plan import LoadPlan
+from memspec_actors.models.checkpoints.checkpoint import Checkpoint
+from memspec_actors.models.devices.device import HOST, Device
+from memspec_actors.models.drafting.device_slots import DeviceSlots
+from memspec_actors.models.lean.runner import LeanRunner
+from memspec_actors.models.weights.opening import load_runner
+from memspec_actors.models.weights.plan import LoadPlan
 from tests.models.fake_device import FakeDevice
 
 NUM_IDS = 3584

@@ -38,7 +38,7 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> Calls:
     monkeypatch.setattr(
         "memspec_actors.predictor.evaluation.evaluate", recorder("evaluate", {"top1": 0.5, "top2": 0.75})
     )
-    monkeypatch.setattr("memspec_actors.models.tokenizer.Tokenizer.open", recorder("tokenizer", "the tokenizer"))
+    monkeypatch.setattr("memspec_actors.models.text.tokenizer.Tokenizer.open", recorder("tokenizer", "the tokenizer"))
     return recorded
 
 

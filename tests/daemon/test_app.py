@@ -16,7 +16,7 @@ from memspec_actors.daemon.app import create_app
 from memspec_actors.daemon.refusals import refusal_of
 from memspec_actors.daemon.service import MAX_EVENT_READERS, Service
 from memspec_actors.errors import DeviceFull, InvalidLogits
-from memspec_actors.models.tokenizer import Tokenizer
+from memspec_actors.models.text.tokenizer import Tokenizer
 from memspec_actors.prompts import PromptEncoder
 from memspec_actors.protocols.results import TextChunk
 from memspec_actors.stream import TextStream

@@ -9,8 +9,8 @@ import pytest
 from memspec_actors import zoo
 from memspec_actors.drafts.check import CheckOptions, check_drafts
 from memspec_actors.drafts.report import CheckReport
-from memspec_actors.models.checkpoint import Checkpoint
-from memspec_actors.models.device import DeviceMemory
+from memspec_actors.models.checkpoints.checkpoint import Checkpoint
+from memspec_actors.models.devices.device import DeviceMemory
 from memspec_actors.predictor.collect import open_tracer
 from memspec_actors.predictor.prompts import Prompt, zoo_prompts
 from memspec_actors.zoo.evaluate import always, decode

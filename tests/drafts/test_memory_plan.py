@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 
 from memspec_actors import zoo
 from memspec_actors.drafts.memory_plan import fitting_capacity, kv_bytes, most_that_fit, plan_memory
-from memspec_actors.models.checkpoint import Checkpoint
-from memspec_actors.models.opening import open_runner
-from memspec_actors.models.plan import LoadPlan
+from memspec_actors.models.checkpoints.checkpoint import Checkpoint
+from memspec_actors.models.weights.opening import open_runner
+from memspec_actors.models.weights.plan import LoadPlan
 
 
 @pytest.fixture(scope="module")
@@ -26,7 +26,7 @@ def drafts() -> dict[str, LoadPlan]:
 @pytest.mark.parametrize("pays", [True, False])
 def test_planned_weights_are_those_of_the_runner(target: LoadPlan, pays: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """The second copies of the target's weights would be forgotten, or planned where there are none."""
-    monkeypatch.setattr("memspec_actors.models.plan.packing_pays", lambda: pays)
+    monkeypatch.setattr("memspec_actors.models.weights.plan.packing_pays", lambda: pays)
     runner = open_runner(target.checkpoint, dtype="float32")
     assert target.nbytes + target.packed_nbytes == runner.nbytes
 
@@ -76,7 +76,7 @@ def test_a_device_holds_weights_keys_and_values(target: LoadPlan, drafts: dict[s
 
 
 def test_a_device_has_no_second_copies(target: LoadPlan, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("memspec_actors.models.plan.packing_pays", lambda: True)
+    monkeypatch.setattr("memspec_actors.models.weights.plan.packing_pays", lambda: True)
     assert target.packed_nbytes > 0
     assert LoadPlan.of(target.checkpoint, "float32", private=True, on_device=True).packed_nbytes == 0
 

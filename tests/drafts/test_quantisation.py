@@ -16,9 +16,9 @@ from memspec_actors.drafts.distillation import distill
 from memspec_actors.drafts.quantisation import QuantiseSettings, quantize
 from memspec_actors.drafts.settings import DistillSettings
 from memspec_actors.errors import CheckpointError, ConfigError, UsageError
-from memspec_actors.models import plan
-from memspec_actors.models.checkpoint import Checkpoint
-from memspec_actors.models.opening import open_runner
+from memspec_actors.models.checkpoints.checkpoint import Checkpoint
+from memspec_actors.models.weights import plan
+from memspec_actors.models.weights.opening import open_runner
 from tests.models.conftest import save_random
 from tests.models.gptq_writer import Variant, write_gptq
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
-from memspec_actors.models.device import DeviceMemory
+from memspec_actors.models.devices.device import DeviceMemory
 
 TRIAL_RUNS = 3
 

@@ -9,7 +9,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from memspec_actors.models.draft_cache import BoundDraft
+from memspec_actors.models.drafting.draft_cache import BoundDraft
 from memspec_actors.models.outcome import StepOutcome
 from memspec_actors.models.session import DecodeSession
 from memspec_actors.models.testing import ToyCache, ToyRunner, ToyText

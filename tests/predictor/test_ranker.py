@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from safetensors.torch import load_file, save_file
 
 from memspec_actors.errors import CheckpointError, TraceError
-from memspec_actors.models.tokenizer import Tokenizer
+from memspec_actors.models.text.tokenizer import Tokenizer
 from memspec_actors.predictor.ranker import PredictorRanker
 from memspec_actors.predictor.training import TrainParams, train
 from memspec_actors.scheduling.rankers import RankingContext

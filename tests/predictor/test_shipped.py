@@ -5,7 +5,7 @@ import random
 import pytest
 
 from memspec_actors import zoo
-from memspec_actors.models.tokenizer import Tokenizer
+from memspec_actors.models.text.tokenizer import Tokenizer
 from memspec_actors.predictor.collect import weights_hash
 from memspec_actors.predictor.examples import prompt_hash
 from memspec_actors.predictor.head import load_heads

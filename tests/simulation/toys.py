@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from memspec_actors.config import ScheduleConfig
-from memspec_actors.models.loading import LoadReport
-from memspec_actors.models.reader import ReadDraft
+from memspec_actors.models.drafting.reader import ReadDraft
 from memspec_actors.models.runner import Runner
 from memspec_actors.models.testing import ToyRunner, ToyText
+from memspec_actors.models.weights.loading import LoadReport
 from memspec_actors.predictor.reading import Tracer
 from memspec_actors.protocols.feedback import Feedback
 from memspec_actors.protocols.messages import Placement

@@ -12,7 +12,7 @@ import torch
 from scipy.spatial.distance import jensenshannon
 from scipy.stats import gaussian_kde
 
-from memspec_actors.models.draft_cache import BoundDraft
+from memspec_actors.models.drafting.draft_cache import BoundDraft
 from memspec_actors.models.session import DecodeSession
 from memspec_actors.models.testing import ToyRunner
 from memspec_actors.protocols.messages import IterationReport, ResidentDraft, SequenceStarted

@@ -1,0 +1,1 @@
+"""The runner of every other model, through transformers."""

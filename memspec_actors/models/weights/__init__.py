@@ -1,0 +1,1 @@
+"""From files into memory: what goes where and becomes what, the load, and the runner bound to it."""
