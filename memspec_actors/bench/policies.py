@@ -12,6 +12,7 @@ from memspec_actors.bench.comparison import BASE, STRICT, STRICT_DRAFT, Outcome
 from memspec_actors.bench.datasets import DataSet
 from memspec_actors.config import Config, DraftConfig, StorageConfig
 from memspec_actors.engine import MemSpec
+from memspec_actors.methods import choose
 from memspec_actors.models.checkpoints.checkpoint import Checkpoint
 from memspec_actors.models.loadout import model_directory
 from memspec_actors.predictor.collect import collect
@@ -26,11 +27,13 @@ from memspec_actors.simulation.measure import measure_profile
 from memspec_actors.simulation.planning import Planner, plan_header
 from memspec_actors.simulation.profile import DeviceProfile
 from memspec_actors.simulation.replay import Setting
+from memspec_actors.speculation.stop import FixedLength, stop_rule
 
-__all__ = ["identical_share", "run_policies", "throttled"]
+__all__ = ["identical_share", "plan_length", "run_policies", "throttled"]
 
 CALIBRATION_PROMPTS = 3
 POLL_S = 0.0005
+PLAN_LENGTH = 5
 
 
 async def run_policies(
@@ -44,8 +47,8 @@ async def run_policies(
 ) -> list[Outcome]:
     """Decode every prompt under every policy, and under General-Static beside them, ``runs`` times.
 
-    Oracles follow plans that are made beforehand, from traces of these prompts and times of this machine. With the
-    embedded models the strict general draft runs too.
+    Oracles follow plans that are made beforehand, from traces of these prompts and times of this machine, for a draft
+    length of `plan_length`. With the embedded models the strict general draft runs too.
     """
     names = [draft.name for draft in config.drafts]
     policies = list(dict.fromkeys((BASE, *policies)))
@@ -78,10 +81,16 @@ async def throttled(config: Config, load_ratio: float, datasets: Sequence[DataSe
     async with MemSpec.open(general) as engine:
         results = [await engine.generate(prompt, max_new_tokens=max_new_tokens) for prompt in prompts]
     counts = [draft.iterations for result in results for draft in result.scheduling.drafts.values()]
-    iteration_s = sum(result.timing.decode_s for result in results) / max(sum(counts), 1)
+    iteration_s = sum(result.timing.decode_s - result.scheduling.startup_s for result in results) / max(sum(counts), 1)
     draft = Checkpoint.open(model_directory(config.drafts[0].model))
     nbytes = sum(entry.nbytes for entry in draft.weights().values())
     return replace(config, storage=StorageConfig(bandwidth=f"{max(1, int(nbytes / (load_ratio * iteration_s)))}B/s"))
+
+
+def plan_length(config: Config) -> int:
+    """Return the draft length that the oracles plan for: the configured one if it is fixed, else `PLAN_LENGTH`."""
+    rule = stop_rule(choose(config).stop)
+    return max(rule.max_tokens, 1) if type(rule) is FixedLength else PLAN_LENGTH
 
 
 def identical_share(outcomes: Sequence[Outcome]) -> float:
@@ -140,7 +149,8 @@ def _write_plans(
     drafts = {draft.name: model_directory(draft.model) for draft in config.drafts}
     prompts = [Prompt(task.prompt, dataset.name) for dataset in datasets for task in dataset.tasks]
     target = model_directory(config.target.model)
-    collect(target, drafts, prompts, scratch / "traces", max_new_tokens=max_new_tokens, progress=progress)
+    k = plan_length(config)
+    collect(target, drafts, prompts, scratch / "traces", max_new_tokens=max_new_tokens, k=k, progress=progress)
     reader = TraceReader(scratch / "traces")
     setting = Setting(
         profile=_profile(config, reader.header), schedule=config.schedule, capacity=config.memory.capacity

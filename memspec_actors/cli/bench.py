@@ -17,7 +17,6 @@ app = typer.Typer(help="Measure what the papers claim, on this machine.", rich_m
 PROMPTS, METHOD_PROMPTS, QUICK_PROMPTS = 12, 16, 1
 TOKENS, QUICK_TOKENS = 320, 32
 POLICY_TOKENS, QUICK_POLICY_TOKENS, RUNS = 128, 48, 3
-FIXED = "fixed:5"
 
 PromptsOption = Annotated[
     list[Path] | None,
@@ -75,8 +74,8 @@ def policies(
     ] = None,
     runs: Annotated[int | None, typer.Option(help=f"Repetitions; {RUNS} if not given.")] = None,
     stop: Annotated[
-        str, typer.Option(metavar="RULE", help="When to stop drafting; oracles' plans are made for fixed:5.")
-    ] = FIXED,
+        str | None, typer.Option(metavar="RULE", help="When to stop drafting; the configuration's rule if not given.")
+    ] = None,
     load_ratio: Annotated[float, typer.Option(help="How many iterations a load takes on the emulated storage.")] = 2.7,
     config: ConfigOption = None,
     quick: QuickOption = False,

@@ -21,7 +21,7 @@ def bench_policies(
     *,
     runs: int,
     max_new_tokens: int,
-    stop: str,
+    stop: str | None,
     load_ratio: float,
     unthrottled: bool,
     json: Path | None,
@@ -31,9 +31,11 @@ def bench_policies(
     from msgspec.structs import replace
 
     from memspec_actors.bench.comparison import compare_policies
-    from memspec_actors.bench.policies import identical_share, run_policies, throttled
+    from memspec_actors.bench.policies import identical_share, plan_length, run_policies, throttled
+    from memspec_actors.methods import choose
 
-    config = replace(config, speculation=replace(config.speculation, method=None, stop=stop))
+    if stop is not None:
+        config = replace(config, speculation=replace(config.speculation, method=None, stop=stop))
 
     async def run() -> "tuple[Config, list[Outcome], list[Outcome]]":
         with progress_bars() as progress:
@@ -55,7 +57,8 @@ def bench_policies(
         "prompts_per_dataset": max(len(dataset.tasks) for dataset in datasets),
         "runs": runs,
         "max_new_tokens": max_new_tokens,
-        "stop": stop,
+        "stop": choose(config).stop,
+        "oracles_draft": plan_length(config),
         **circumstances(config.target.num_threads, config.target.dtype),
         "emulated": [f"storage of {slow.storage.bandwidth}: a load takes {load_ratio} iterations"],
     }

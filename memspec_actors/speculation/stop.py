@@ -32,6 +32,7 @@ __all__ = [
 
 MAX_DIGITS = 9  # no draft is longer
 MAX_ADAPTIVE_TOKENS = 20  # AdaSD's window W and AssistedGen's limit
+MAX_GAIN_TOKENS = 40  # what is worth it is measured; this bounds how long one iteration takes
 CONFIDENCE_FIRST = 0.4  # AssistedGen's threshold before anything is verified
 HEURISTIC_FIRST = 5.0
 ADAEDL_FIRST, ADAEDL_GAMMA = 0.8, 0.2
@@ -127,7 +128,7 @@ class Gain:
     """
 
     reads_probs = True
-    max_tokens = MAX_ADAPTIVE_TOKENS
+    max_tokens = MAX_GAIN_TOKENS
 
     def __init__(self) -> None:
         self._threshold = GAIN_FIRST

@@ -13,7 +13,7 @@ from memspec_actors.protocols.messages import IterationReport, ResidentDraft
 from memspec_actors.speculation.accept import Draw
 from memspec_actors.speculation.adaptation import Adaptation, adapts
 from memspec_actors.speculation.roc import RocThreshold
-from memspec_actors.speculation.stop import MAX_ADAPTIVE_TOKENS, Gain, confidence_bin, stop_rule
+from memspec_actors.speculation.stop import Gain, confidence_bin, stop_rule
 
 
 def report_of(
@@ -96,14 +96,14 @@ def test_entropy_rule_drafts_on_up_to_its_threshold() -> None:
     assert rule.keep_drafting(1, 1.25) and not rule.keep_drafting(1, 1.26)
 
 
-@pytest.mark.parametrize("name", ["entropy", "confidence", "adaedl", "gain"])
-def test_no_adaptive_rule_drafts_more_than_twenty_tokens_or_on_after_nan(name: str) -> None:
+@pytest.mark.parametrize(("name", "most"), [("entropy", 20), ("confidence", 20), ("adaedl", 20), ("gain", 40)])
+def test_no_adaptive_rule_drafts_without_bound_or_on_after_nan(name: str, most: int) -> None:
     """A draft gone NaN, or one that is never unsure, would draft without end."""
     rule = stop_rule(name)
     rule.adapt(0.0, (1.0,) * 24)
     sure, nan = 0.0 if name == "entropy" else 1.0, math.nan
-    assert rule.max_tokens == MAX_ADAPTIVE_TOKENS == 20
-    assert rule.keep_drafting(1, sure) and rule.keep_drafting(19, sure) and not rule.keep_drafting(20, sure)
+    assert rule.max_tokens == most
+    assert rule.keep_drafting(1, sure) and rule.keep_drafting(most - 1, sure) and not rule.keep_drafting(most, sure)
     if name != "gain":
         assert not rule.keep_drafting(1, nan)
 
