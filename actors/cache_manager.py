@@ -21,6 +21,7 @@ from memspec_actors.protocols.messages import (
     LoadFailed,
     LoadFinished,
     LoadProgress,
+    NowServing,
     ReleaseDraft,
     ResidencyAck,
     ResidencyAnnounced,
@@ -28,7 +29,7 @@ from memspec_actors.protocols.messages import (
     WarmDraft,
 )
 from memspec_actors.protocols.results import ResidencySnapshot
-from memspec_actors.runtime import Actor, ActorRef
+from memspec_actors.runtime import Actor, ActorRef, Envelope, tracing
 from memspec_actors.scheduling.instructions import (
     AbortLoad,
     Announce,
@@ -70,6 +71,7 @@ class CacheManager(Actor[CacheManagerMessage]):
         self._log = log
         self._on_progress = on_progress
         self._timer: asyncio.TimerHandle | None = None
+        self._unloading: dict[Envelope[CacheManagerMessage], str] = {}  # who waits until which draft has left
 
     async def started(self) -> None:
         self._set_timer()
@@ -77,6 +79,17 @@ class CacheManager(Actor[CacheManagerMessage]):
     async def stopped(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
+
+    async def handle(self, envelope: Envelope[CacheManagerMessage]) -> None:
+        """Handle a message and answer it at once; an unload only when its draft has left memory, or is wanted again."""
+        with tracing(envelope.trace_id):
+            answer = await self.receive(envelope.message)
+        match envelope.message:
+            case SteerDraft(wish="unload", draft=draft) if self._residency.is_leaving(draft):
+                self._unloading[envelope] = draft
+            case _:
+                envelope.answer(answer)
+        self._answer_unloads()
 
     async def receive(self, message: CacheManagerMessage) -> ResidencySnapshot | UsageError | None:
         match message:
@@ -95,6 +108,7 @@ class CacheManager(Actor[CacheManagerMessage]):
     def _decide(
         self,
         message: DraftRanking
+        | NowServing
         | ResidencyAck
         | DraftActivated
         | DraftWarmed
@@ -105,6 +119,10 @@ class CacheManager(Actor[CacheManagerMessage]):
     ) -> Iterable[Instruction]:
         residency, now = self._residency, _now()
         match message:
+            case NowServing(request_id=request_id):
+                return residency.on_request(request_id, now)
+            case DraftRanking() if not residency.serves(message.request_id):
+                return ()  # a finished request wishes nothing any more
             case DraftRanking():
                 self._log.write(
                     events.RankingApplied(
@@ -150,6 +168,12 @@ class CacheManager(Actor[CacheManagerMessage]):
             return error
         self._set_timer()
         return self._residency.snapshot(_now())
+
+    def _answer_unloads(self) -> None:
+        for envelope, draft in list(self._unloading.items()):
+            if not self._residency.is_leaving(draft):
+                del self._unloading[envelope]
+                envelope.answer(self._residency.snapshot(_now()))
 
     def _perform(self, instructions: Iterable[Instruction]) -> None:
         for instruction in instructions:

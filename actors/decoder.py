@@ -27,6 +27,7 @@ from memspec_actors.protocols.messages import (
     DraftRanking,
     DraftWarmed,
     Generate,
+    NowServing,
     PredictorMessage,
     ResidencyAck,
     ResidencyAnnounced,
@@ -227,6 +228,7 @@ class Decoder(Actor[DecoderMessage]):
         try:
             session = self._setup.open_session(request)
             run = self._run = Run(generate, recorder, self._setup.policy_of(request.policy), session)
+            self._peers.cache_manager.tell(NowServing(request_id=request.request_id))
             reason = await self._iterate(run, inbox)
         except MemSpecError as error:
             recorder.failed(error)
@@ -234,6 +236,7 @@ class Decoder(Actor[DecoderMessage]):
         else:
             run.finish(reason)
         self._run = self._served = None
+        self._peers.cache_manager.tell(NowServing(request_id=None))
         self._settle(None)
 
     async def _iterate(self, run: Run, inbox: Mailbox[DecoderMessage]) -> FinishReason:

@@ -199,10 +199,12 @@ class MemSpec:
     async def steer_draft(self, wish: DraftWish, name: str) -> ResidencySnapshot:
         """Do what is asked for a draft, now and beside what the policy does; return what is in the arena after it.
 
-        ``load`` wants it until the next ranking, ``pin`` for good, ``unpin`` no longer; ``unload`` lets it go, even if
-        it is active: decoding moves on first. Raises InvalidRequest saying why it cannot be.
+        ``load`` wants it until the next ranking, ``pin`` for good, ``unpin`` no longer. ``unload`` lets it go, even if
+        it is active, and waits until its memory is free: decoding moves on first, and goes on without it until the next
+        request, unless somebody asks for it. Raises InvalidRequest saying why it cannot be.
         """
-        answer = await self._wired.cache_manager.ask(SteerDraft(wish=wish, draft=name), timeout_s=ASK_TIMEOUT_S)
+        timeout_s = None if wish == "unload" else ASK_TIMEOUT_S
+        answer = await self._wired.cache_manager.ask(SteerDraft(wish=wish, draft=name), timeout_s=timeout_s)
         if isinstance(answer, Exception):
             raise answer
         assert isinstance(answer, ResidencySnapshot)

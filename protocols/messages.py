@@ -34,6 +34,7 @@ __all__ = [
     "LoadFinished",
     "LoadProgress",
     "LoaderMessage",
+    "NowServing",
     "Odds",
     "OutputSink",
     "Placement",
@@ -139,7 +140,7 @@ class ResidencyAnnounced(Message, frozen=True):
 
     epoch: int
     resident: tuple[ResidentDraft, ...]
-    unavailable: tuple[str, ...]  # quarantined drafts: their last load failed and their back-off has not passed
+    unavailable: tuple[str, ...]  # drafts that will not come for now: their loads fail, or people asked otherwise
 
 
 class ThresholdsPublished(Message, frozen=True):
@@ -227,6 +228,12 @@ class ResidencyAck(Message, frozen=True):
     active: ResidentDraft | None
 
 
+class NowServing(Message, frozen=True):
+    """Tell whose text is decoded from now on (None: nobody's); rankings of any other request are void."""
+
+    request_id: str | None
+
+
 class DraftActivated(Message, frozen=True):
     """Tell that decoding goes on with another draft (or, with None, with the target alone)."""
 
@@ -269,7 +276,10 @@ DraftWish = Literal["load", "unload", "pin", "unpin"]
 
 
 class SteerDraft(Message, frozen=True):
-    """Ask for something to be done with a draft; answered with a ResidencySnapshot, or the error why not."""
+    """Ask for something to be done with a draft; answered with a ResidencySnapshot, or the error why not.
+
+    An unload is answered when the draft's memory is free, or the draft is wanted again.
+    """
 
     wish: DraftWish
     draft: str
@@ -329,6 +339,7 @@ PredictorMessage = SchedulingPoint
 CacheManagerMessage = (
     DraftRanking
     | ResidencyAck
+    | NowServing
     | DraftActivated
     | DraftWarmed
     | LoadFinished

@@ -5,7 +5,6 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-import anyio
 from msgspec.structs import replace
 
 from memspec_actors.bench.comparison import BASE, STRICT, STRICT_DRAFT, Outcome
@@ -32,7 +31,6 @@ from memspec_actors.speculation.stop import FixedLength, stop_rule
 __all__ = ["identical_share", "plan_length", "run_policies", "throttled"]
 
 CALIBRATION_PROMPTS = 3
-POLL_S = 0.0005
 PLAN_LENGTH = 5
 
 
@@ -124,8 +122,6 @@ async def _decode(engine: MemSpec, prompt: str, max_new_tokens: int) -> Generati
     """Decode with an empty cache: nothing is left of the prompt before."""
     for name in engine.drafts:
         await engine.steer_draft("unload", name)
-    while engine.residency().resident_bytes or engine.residency().reserved_bytes:  # noqa: ASYNC110 - no event tells
-        await anyio.sleep(POLL_S)
     return await engine.generate(prompt, max_new_tokens=max_new_tokens)
 
 

@@ -31,7 +31,10 @@ async def drafts(request: Request) -> Response:
 
 
 async def steer(request: Request) -> Response:
-    """Load, unload, pin or unpin a draft; answer with its status, which may still be ``loading``."""
+    """Load, unload, pin or unpin a draft; answer with its status, which may still be ``loading``.
+
+    An unload is answered when the draft's memory is free.
+    """
     engine, name, wish = Service.of(request).engine, request.path_params["name"], request.path_params["wish"]
     if wish not in get_args(DraftWish):
         raise Refusal(

@@ -10,7 +10,8 @@
 
 A loading or warming draft whose place is needed keeps its bytes until the Loader or the Decoder has let go of it; a
 resident one is revoked and keeps them until the Decoder has acknowledged an epoch without it. Only then are they given
-to another draft. Room is made for the newest ranking only: nothing is remembered of what older ones wanted.
+to another draft. Room is made for the newest ranking only: nothing is remembered of what older ones wanted. A ranking
+is void once its request is over: what is in memory or on its way stays, but nothing more is loaded on its account.
 """
 
 from collections.abc import Sequence
@@ -29,7 +30,7 @@ from memspec_actors.scheduling.working_set import update_cache, working_set
 
 __all__ = ["Residency", "ResidencyCounts"]
 
-# What an announcement tells: the drafts that may be used and the names of those that cannot be loaded.
+# What an announcement tells: the drafts that may be used and the names of those that will not be loaded.
 View = tuple[tuple[ResidentDraft, ...], tuple[str, ...]]
 
 
@@ -64,6 +65,7 @@ class Residency:
         self._scores: dict[str, float] = {}  # the newest ranking, best first
         self._wishes = Wishes()
         self._depth: int | None = None  # how many of them are wanted in memory, at most
+        self._served: str | None = None  # the request that is being decoded
         self._active: ResidentDraft | None = None
         self._epoch = 0
         self._acked_epoch = 0
@@ -72,6 +74,13 @@ class Residency:
         self._refuse_oversized()
 
     # --- events -------------------------------------------------------------------------------------------------------
+
+    def on_request(self, request_id: str | None, now: float) -> list[Instruction]:
+        """Note whose text is decoded from now on (None: nobody's): what the rankings before wanted is void."""
+        if request_id == self._served:
+            return []
+        self._serve(request_id)
+        return self._settle(now)
 
     def on_ranking(
         self, order: Sequence[str], scores: Sequence[float], now: float, depth: int | None = None
@@ -95,7 +104,8 @@ class Residency:
         """Do what somebody asks for a draft: ``load`` it (until the next ranking), ``pin``, ``unpin`` or ``unload`` it.
 
         A quarantined draft is tried again. The active one may be unloaded too: decoding moves to another before it is
-        freed. Raises InvalidRequest for an unknown draft, one that never fits, or pins that have no room together.
+        freed, and the request at hand does without it. Raises InvalidRequest for an unknown draft, one that never fits,
+        or pins that have no room together.
         """
         if name not in self._slots.draft_names:
             raise InvalidRequest(f"there is no draft {name!r}; drafts are {', '.join(self._slots.draft_names)}")
@@ -197,6 +207,15 @@ class Residency:
         """Return why each unavailable draft is unavailable."""
         return self._quarantine.reasons
 
+    def serves(self, request_id: str) -> bool:
+        """Return whether this is the request that is being decoded."""
+        return request_id == self._served
+
+    def is_leaving(self, name: str) -> bool:
+        """Return whether a draft takes up memory that it is to give back."""
+        slot = self._slots.get(name)
+        return slot is not None and slot.state in LEAVING
+
     @property
     def counts(self) -> ResidencyCounts:
         """A copy of the counts so far."""
@@ -219,7 +238,7 @@ class Residency:
             resident=self._names(State.RESIDENT),
             loading=self._names(State.LOADING, State.CANCELLING, State.WARMING, State.DISCARDED),
             revoked=self._names(State.REVOKED),
-            unavailable=tuple(name for name in self._unavailable() if self._quarantine.holds(name, now)),
+            unavailable=tuple(name for name in self._slots.draft_names if self._quarantine.holds(name, now)),
             active=self._active.name if self._active else None,
             capacity=self._slots.capacity,
             budget_bytes=self._slots.arena.budget_bytes,
@@ -254,11 +273,24 @@ class Residency:
         return evictions + self._publish() + self._start(update.prefetch)
 
     def _wanted(self) -> tuple[str, ...]:
-        order = [name for name in self._wishes.order(tuple(self._scores)) if name not in self._quarantine]
-        capacity = self._slots.capacity
-        if self._depth is not None:
-            capacity = min(capacity, len(self._wishes.order(())) + self._depth)
-        return working_set(order, capacity, self._slots.arena.could_hold)
+        asked_for = self._asked_for()
+        ranked = [name for name in self._scores if name not in asked_for and not self._is_barred(name)]
+        depth = len(ranked) if self._depth is None else self._depth
+        capacity = min(self._slots.capacity, len(asked_for) + depth)
+        return working_set([*asked_for, *ranked], capacity, self._slots.arena.could_hold)
+
+    def _asked_for(self) -> tuple[str, ...]:
+        names = [name for name in self._wishes.asked_for if not self._is_barred(name)]
+        return working_set(names, self._slots.capacity, self._slots.arena.could_hold)
+
+    def _is_crowded_out(self, name: str) -> bool:
+        asked_for = self._asked_for()
+        if name in asked_for:
+            return False
+        return len(asked_for) == self._slots.capacity or not self._slots.arena.could_hold([*asked_for, name])
+
+    def _is_barred(self, name: str) -> bool:
+        return name in self._quarantine or name in self._wishes.unloaded
 
     def _keep(self, wanted: Sequence[str]) -> None:
         # What is wanted again and not gone yet stays: cheaper than loading it a second time. A cancelled load cannot
@@ -293,10 +325,13 @@ class Residency:
 
     def _unload(self, name: str, now: float) -> list[Instruction]:
         self._wishes.drop(name)
-        self._scores.pop(name, None)
-        slot = self._slots.get(name)
-        held = slot is not None and slot.state not in LEAVING
+        held = self._slots.get(name) is not None and not self.is_leaving(name)
         return (self._let_go(name, "it was asked for") if held else []) + self._settle(now)
+
+    def _serve(self, request_id: str | None) -> None:
+        self._served = request_id
+        self._depth = 0
+        self._wishes.request_changed()
 
     def _publish(self) -> list[Instruction]:
         present = (tuple(slot.draft for slot in self._slots.in_state(State.RESIDENT)), self._unavailable())
@@ -335,9 +370,12 @@ class Residency:
 
     def _reintroduce(self, now: float) -> list[Instruction]:
         self._active = None
-        for slot in self._slots.in_state(State.WARMING, State.DISCARDED):
-            # It has no sequence left to warm anything on, and may never answer: its next acknowledgement has to do.
+        self._serve(None)
+        # It has no sequence left to warm anything on, and may never answer: its next acknowledgement has to do.
+        for slot in self._slots.in_state(State.WARMING):
             slot.state = State.RESIDENT
+        for slot in self._slots.in_state(State.DISCARDED):
+            slot.state = State.REVOKED
         if self._epoch:
             self._published = None
         return self._settle(now)
@@ -356,7 +394,7 @@ class Residency:
         return tuple(slot.draft.name for slot in self._slots.in_state(*states))
 
     def _unavailable(self) -> tuple[str, ...]:
-        return tuple(name for name in self._slots.draft_names if name in self._quarantine)
+        return tuple(name for name in self._slots.draft_names if self._is_barred(name) or self._is_crowded_out(name))
 
     def _refuse_oversized(self) -> None:
         arena = self._slots.arena

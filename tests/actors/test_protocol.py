@@ -180,7 +180,8 @@ class World:
         sizes = {name: 64 * self.rng.randint(1, SLOT_BYTES // 64) for name in DRAFTS}
         budget = self.rng.choice([SLOT_BYTES * self.capacity, max(sizes.values()) + 64])
         self.target = ToyRunner(seed=self.seed)
-        self.log = EventLog.open(self.log_path)
+        loop = asyncio.get_running_loop()
+        self.log = EventLog.open(self.log_path, clock=lambda: (loop.time(), loop.time()))
         self.memory = Memory(self.capacity, budget)
         self.specs = [DraftSpec(name, (Artefact(name, nbytes),)) for name, nbytes in sizes.items()]
         self.residency = Residency(self.specs, capacity=self.capacity, budget_bytes=budget)

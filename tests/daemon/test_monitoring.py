@@ -93,7 +93,8 @@ def test_drafts_are_loaded_pinned_and_unloaded_as_asked(daemon: str, client: ope
     listed = httpx2.get(f"{daemon}/drafts").json()
     assert sum(each["status"] == "loaded" for each in listed["data"]) <= listed["capacity"] == 2
     assert listed["resident_bytes"] <= listed["budget_bytes"]
-    assert httpx2.post(f"{daemon}/drafts/law/unload").json()["pinned"] is False
+    answer = httpx2.post(f"{daemon}/drafts/law/unload").json()
+    assert (answer["pinned"], answer["status"]) == (False, "unloaded")
     assert status_of(daemon, "law")["status"] == "unloaded"
 
 

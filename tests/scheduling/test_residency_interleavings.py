@@ -2,7 +2,7 @@
 
 The world below keeps its own books in plain sets and sums: what every instruction did, what the Decoder may touch, what
 lies where. Edges between the three are FIFO and deliver at random times; loads overlap, fail, are cancelled or finish
-late; the Decoder restarts; stale messages come.
+late; requests come and go, drafts are unloaded, the Decoder restarts; stale messages come.
 """
 
 import itertools
@@ -67,7 +67,9 @@ class Plant:
     def working_set(self, order: Sequence[str], depth: int | None) -> list[str]:
         wanted: list[str] = []
         for name in order:
-            if len(wanted) < min(self.capacity, depth or self.capacity) and self.packs([*wanted, name]):
+            if len(wanted) < min(self.capacity, self.capacity if depth is None else depth) and self.packs(
+                [*wanted, name]
+            ):
                 wanted.append(name)
         return wanted
 
@@ -115,6 +117,9 @@ class World:
         # the books
         self.order: list[str] = []
         self.depth: int | None = None
+        self.unloaded: set[str] = set()
+        self.served: str | None = None
+        self.num_requests = 0
         self.held: dict[ResidentDraft, tuple[Placement, ...]] = {}
         self.status: dict[ResidentDraft, str] = {}  # loading, loaded, warming, warmed
         self.generation = dict.fromkeys(plant.names, 0)
@@ -131,6 +136,22 @@ class World:
         self.order, self.depth = list(order), depth
         scores = [1.0 / (i + 1) for i in range(len(order))]
         self.handle(lambda: self.residency.on_ranking(order, scores, self.now, depth))
+
+    def change_request(self) -> None:
+        """End a request, or begin one: what was ranked for it and what was unloaded during it is over."""
+        self.num_requests += 1
+        served = None if self.served else f"request {self.num_requests}"
+        self.forget_request(served)
+        self.handle(lambda: self.residency.on_request(served, self.now))
+
+    def forget_request(self, served: str | None) -> None:
+        self.served, self.depth = served, 0
+        self.unloaded.clear()
+
+    def unload(self, name: str) -> None:
+        self.unloaded.add(name)
+        self.handle(lambda: self.residency.on_wish("unload", name, self.now))
+        assert self.residency.is_leaving(name) == (name in {draft.name for draft in self.held})
 
     def pass_time(self, seconds: float) -> None:
         self.now += seconds
@@ -165,6 +186,7 @@ class World:
             return
         if kind == "ack" and epoch == 0:
             self.status = {d: "warmed" if status == "warming" else status for d, status in self.status.items()}
+            self.forget_request(None)
         self.told_active = draft
         if draft is not None:
             self.used.add(draft)
@@ -298,7 +320,7 @@ class World:
                 self.note_announcement(instruction)
             case Revoked(draft=draft):
                 assert draft in self.announced.resident or self.status[draft] == "warmed"
-                assert draft != self.told_active, "the active draft was revoked"
+                assert draft != self.told_active or draft.name in self.unloaded, "the active draft was revoked"
             case Freed():
                 self.note_freed(instruction)
                 self.to_loader.append(instruction)
@@ -310,6 +332,8 @@ class World:
         assert name not in {draft.name for draft in self.held}, "two loads of one draft"
         assert start.draft.generation > self.generation[name]
         assert self.until[name] <= self.now, "an unavailable draft is loaded"
+        assert name not in self.unloaded, "an unloaded draft comes back"
+        assert self.depth != 0, "a draft is loaded for a request that is over"
         self.generation[name] = start.draft.generation
         assert {p.artefact: p.nbytes for p in start.placements} == self.plant.parts[name]
         for place in start.placements:
@@ -365,9 +389,10 @@ class World:
         counts = self.residency.counts
         assert (counts.useful, counts.wasted) == (len(self.used), self.num_freed_unused)
         if timed:
-            unavailable = tuple(name for name in plant.names if self.until[name] > self.now)
+            failed = tuple(name for name in plant.names if self.until[name] > self.now)
+            assert snapshot.unavailable == failed
+            unavailable = tuple(name for name in plant.names if name in (*failed, *self.unloaded))
             assert self.announced.unavailable == unavailable, "a failure was not announced"
-            assert snapshot.unavailable == unavailable
 
     # --- one random step, and the end of all unrest -------------------------------------------------------------------
 
@@ -382,6 +407,8 @@ class World:
             (3, True, self.decoder_iterates),
             (4, bool(self.warming), lambda: self.decoder_warmed(rng.randrange(5))),
             (0.3, True, self.decoder_restarts),
+            (0.5, True, self.change_request),
+            (0.5, True, lambda: self.unload(rng.choice(self.plant.names))),
             (2, not self.has_sequence, self.decoder_begins),
             (6, bool(self.to_loader), self.loader_takes),
             (5, bool(self.running), lambda: self.loader_ends(rng.randrange(5), random_outcome(rng))),
@@ -396,7 +423,10 @@ class World:
         self.rank(self.rng.sample(names, self.rng.randint(0, len(names))), depth)
 
     def calm_down(self, order: Sequence[str]) -> None:
-        """Rank once more, then let everything succeed and arrive until nothing happens any more."""
+        """Rank for a new request, then let everything succeed and arrive until nothing happens any more."""
+        while ("ack", None, 0) in self.from_decoder:
+            self.hear_decoder()
+        self.change_request()
         self.rank(order)
         for _ in range(200):
             self.decoder_picks()
@@ -646,6 +676,14 @@ class ResidencyMachine(RuleBasedStateMachine):
     @rule()
     def decoder_restarts(self) -> None:
         self.world.decoder_restarts()
+
+    @rule()
+    def change_request(self) -> None:
+        self.world.change_request()
+
+    @rule(choice=st.integers(0, 4))
+    def unload(self, choice: int) -> None:
+        self.world.unload(self.world.plant.names[choice % len(self.world.plant.names)])
 
     @rule()
     def decoder_begins(self) -> None:

@@ -110,7 +110,9 @@ def test_an_unloaded_draft_is_freed_even_if_it_decodes(active: bool) -> None:
     kinds = [type(each) for each in cache.seen if isinstance(each, Revoked | Freed | Announce)]
     assert kinds[-3:] == [Revoked, Announce, Freed]
     assert cache.active.name == ("code" if active else "general")
-    assert cache.rank("general", "code") == {"general", "code"}, "the next ranking may want it again"
+    assert cache.rank("general", "code") == {"general", "code"} - {name}, "the request at hand does without it"
+    cache.play(cache.residency.on_request("the next one", 0.0))
+    assert cache.rank("general", "code") == {"general", "code"}
 
 
 def test_unloading_drops_a_pin_and_cancels_a_load() -> None:
@@ -120,7 +122,7 @@ def test_unloading_drops_a_pin_and_cancels_a_load() -> None:
     assert cache.residency.snapshot(0.0).pinned == ()
     loading = cache.residency.on_wish("load", "math", 0.0)
     assert [type(each) for each in loading] == [StartLoad]
-    assert [type(each) for each in cache.residency.on_wish("unload", "math", 0.0)] == [AbortLoad]
+    assert AbortLoad in [type(each) for each in cache.residency.on_wish("unload", "math", 0.0)]
     cache.play(cache.residency.on_load_cancelled(ResidentDraft("math", 1), 0.0))
     assert cache.residency.snapshot(0.0).reserved_bytes == 0
 
