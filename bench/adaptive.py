@@ -5,7 +5,7 @@ are made for five tokens: `domain-oracle` knows the text's domains all the same,
 """
 
 from memspec_actors.cli.decode_study import decode_study
-from memspec_actors.config import STOP
+from memspec_actors.config_sections import STOP
 
 POLICIES = ("oracle-static", "mab-async", "prediction-only", "memspec", "memspec+", "domain-oracle")
 

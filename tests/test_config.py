@@ -265,7 +265,7 @@ def test_dump_names_every_key_with_a_value() -> None:
 def test_auto_threads_leave_a_core_to_the_rest(monkeypatch: pytest.MonkeyPatch) -> None:
     """Ranking and loading would take turns with decoding on its own cores."""
     for cores, threads in ((1, 1), (2, 1), (6, 5)):
-        monkeypatch.setattr("memspec_actors.config.usable_cores", lambda cores=cores: cores)
+        monkeypatch.setattr("memspec_actors.config_sections.usable_cores", lambda cores=cores: cores)
         assert TargetConfig(threads="auto").num_threads == threads
     assert TargetConfig(threads=3).num_threads == 3
     assert TargetConfig().num_threads == TargetConfig().background_threads == 1

@@ -89,7 +89,7 @@ def _with_overrides(
 ) -> "Config":
     from msgspec.structs import replace
 
-    from memspec_actors.config import ACCEPT, STOP
+    from memspec_actors.config_sections import ACCEPT, STOP
     from memspec_actors.methods import choose
 
     speculation = config.speculation
