@@ -8,7 +8,10 @@ import pytest
 
 from memspec_actors import Config, MemSpec, SamplingParams
 from memspec_actors.config import EventsConfig, ScheduleConfig, SpeculationConfig
+from memspec_actors.models import token_rules
+from memspec_actors.models.token_rules import TokenRules
 from memspec_actors.protocols import events
+from memspec_actors.speculation.stop import StopRule, stop_rule
 from memspec_actors.telemetry.audit import audit
 from memspec_actors.telemetry.reader import EventReader, read_events
 from memspec_actors.zoo.world import sample_request
@@ -80,6 +83,41 @@ async def test_sampled_text_under_a_lossy_rule_is_a_function_of_seed_and_drafts(
             texts.append(result.token_ids)
             await engine.generate(PROMPT, max_new_tokens=20, policy="static:law")
     assert texts[0] == texts[1]
+
+
+HELD = {"entropy": 0.4, "confidence": 0.7, "adaedl": 0.8, "gain": 0.6, "heuristic": 4.0}
+
+
+def held(spec: str) -> StopRule:
+    """Return a rule that learns nothing more."""
+    rule = stop_rule(spec)
+    if spec in HELD:
+        rule.adapt(HELD[spec], tuple((i + 1) / 24 for i in range(24)) if spec == "gain" else ())
+    return rule
+
+
+@pytest.mark.parametrize("accept", ["auto", "typical"])
+async def test_drafting_in_one_call_gives_text_and_lengths_of_drafting_token_by_token(
+    accept: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What runs outside Python would follow other rules than the ones that are named."""
+    monkeypatch.setattr("memspec_actors.sessions.stop_rule", held)
+    monkeypatch.setattr(TokenRules, "adapt", lambda rules, thresholds: None)
+    path, ids = tmp_path / "events.jsonl", []
+    async with MemSpec.open(Config(events=EventsConfig(path=str(path)), schedule=INLINE)) as engine:
+        await keep(engine, "general")
+        for stop in ("fixed:5", *HELD):
+            options = {"max_new_tokens": TOKENS, "policy": "static:general", "stop": stop, "accept": accept}
+            result = await engine.generate(PROMPT, **options)
+            with monkeypatch.context() as patch:
+                patch.setattr(token_rules, "criterion_of", lambda rule: None)
+                slow = await engine.generate(PROMPT, **options)
+            assert result.token_ids == slow.token_ids
+            ids += [result.request_id, slow.request_id]
+    iterations = [record for record in read_events(path) if isinstance(record, events.Iteration)]
+    drafted = [[(each.drafted, each.accepted) for each in iterations if each.request_id == one] for one in ids]
+    assert drafted[::2] == drafted[1::2] and min(map(len, drafted)) > 5
+    assert len({num for each in drafted for num, _ in each}) > 8, "all lengths are alike: little is compared"
 
 
 async def test_a_draft_alone_decodes_its_own_text_and_says_so() -> None:

@@ -16,6 +16,7 @@ from memspec_actors.models.runner import Runner
 from memspec_actors.models.weights.loading import load_into
 from memspec_actors.models.weights.plan import LoadPlan
 from memspec_actors.speculation.accept import judge_unseen
+from memspec_actors.speculation.criterion import StopCriterion
 
 __all__ = ["decoding", "loads", "overlap", "steps"]
 
@@ -76,7 +77,7 @@ def decoding(target: Runner, draft: Runner, num_ids: int, seconds: float) -> Cal
             judge_unseen(text[1:], target.forward(text, caches[0])[:, :num_ids])
         else:
             assert isinstance(draft, LeanRunner)
-            drafted = draft.draft([7], caches[1], DRAFTED, num_ids)
+            drafted, _ = draft.draft_until([7], caches[1], DRAFTED, num_ids, StopCriterion(DRAFTED))
             target.forward([7, *drafted], caches[0])[:, :num_ids].argmax(-1).tolist()
         for cache in caches:
             cache.truncate(CONTEXT)
@@ -124,7 +125,10 @@ def steps(plan: LoadPlan, device: Device, lean: LeanRunner, num_ids: int, rounds
 
         def draft() -> float:
             began = time.perf_counter()
-            runner.draft([7], cache, 4 * DRAFTED, num_ids)
+            if isinstance(runner, DeviceDraft):
+                runner.draft([7], cache, 4 * DRAFTED, num_ids)
+            else:
+                runner.draft_until([7], cache, 4 * DRAFTED, num_ids, StopCriterion(4 * DRAFTED))
             wall = time.perf_counter() - began
             cache.truncate(CONTEXT)
             return wall / (4 * DRAFTED) * 1e6

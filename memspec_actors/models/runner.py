@@ -6,7 +6,9 @@ from typing import Protocol, runtime_checkable
 import torch
 from torch import Tensor
 
-__all__ = ["Cache", "GreedyDrafter", "Runner", "checked_truncation"]
+from memspec_actors.speculation.criterion import StopCriterion
+
+__all__ = ["AdaptiveDrafter", "Cache", "GreedyDrafter", "Runner", "checked_truncation"]
 
 
 class Cache(Protocol):
@@ -63,12 +65,26 @@ class Runner(Protocol):
 
 @runtime_checkable
 class GreedyDrafter(Protocol):
-    """A runner that drafts several tokens in one call."""
+    """A runner that drafts a number of tokens in one call."""
 
     def draft(self, ids: Sequence[int], cache: Cache, num: int, num_ids: int) -> list[int]:
         """Append T tokens to ``cache`` and go on greedily for ``num`` >= 1 tokens; all but the last are appended.
 
         Only the first ``num_ids`` ids are drafted. Raises as `Runner.forward` does.
+        """
+        ...
+
+
+@runtime_checkable
+class AdaptiveDrafter(Protocol):
+    """A runner that drafts as many tokens as a stop rule wants in one call."""
+
+    def draft_until(
+        self, ids: Sequence[int], cache: Cache, num: int, num_ids: int, stop: StopCriterion
+    ) -> tuple[list[int], list[float]]:
+        """Draft as `GreedyDrafter.draft` does until ``stop`` ends it, or with ``num`` tokens.
+
+        Returns the tokens and the signal of each. Raises as `Runner.forward` does.
         """
         ...
 

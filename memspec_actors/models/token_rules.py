@@ -7,14 +7,14 @@ from torch import Tensor
 
 from memspec_actors.errors import InvalidLogits
 from memspec_actors.models.drafting.draft_cache import BoundDraft
-from memspec_actors.models.runner import Cache, GreedyDrafter
+from memspec_actors.models.runner import AdaptiveDrafter, Cache, GreedyDrafter
 from memspec_actors.protocols.messages import ThresholdsPublished
 from memspec_actors.protocols.requests import GenerationRequest
 from memspec_actors.speculation.accept import AcceptanceRule, Draw, Exact, Proposal, Verdict, propose
 from memspec_actors.speculation.adjustment import LogitAdjustment
 from memspec_actors.speculation.lossy import Bayes
 from memspec_actors.speculation.sampling import PositionNoise
-from memspec_actors.speculation.stop import FixedLength, StopRule
+from memspec_actors.speculation.stop import StopRule, criterion_of
 
 __all__ = ["TokenRules"]
 
@@ -40,12 +40,12 @@ class TokenRules:
     @property
     def drafts_blindly(self) -> bool:
         """Tell whether all of a draft's tokens are its likeliest, and none is looked at before the last."""
-        return (
-            self.request.sampling.greedy
-            and isinstance(self.stop_rule, FixedLength)
-            and self.adjustment is None
-            and not self.accept.needs_draft_probs
-        )
+        return self.drafts_maxima and not self.stop_rule.reads_probs and criterion_of(self.stop_rule) is not None
+
+    @property
+    def drafts_maxima(self) -> bool:
+        """Tell whether a draft's largest logits decide, as they come, and no more of them is wanted than a signal."""
+        return self.request.sampling.greedy and self.adjustment is None and not self.accept.needs_draft_probs
 
     @property
     def takes_maxima(self) -> bool:
@@ -67,6 +67,10 @@ class TokenRules:
         Returns them, and the stop rule's signal of each.
         """
         rule, feed = self.stop_rule, tokens[cache.length :]
+        criterion = criterion_of(rule) if self.drafts_maxima else None
+        if criterion is not None and isinstance(bound.runner, AdaptiveDrafter):
+            ids, gave = bound.runner.draft_until(feed, cache, length, bound.num_common, criterion)
+            return Proposal(tuple(ids)), tuple(gave)
         if self.drafts_blindly and isinstance(bound.runner, GreedyDrafter):
             ids = bound.runner.draft(feed, cache, length, bound.num_common)
             return Proposal(tuple(ids)), (0.0,) * length

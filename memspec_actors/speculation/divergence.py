@@ -9,9 +9,9 @@ RESOLUTION = torch.finfo(torch.float32).eps  # divergences that float32 probabil
 TINY = torch.finfo(torch.float32).tiny
 
 
-def entropy(probs: Tensor) -> float:
-    """Return the Shannon entropy of a distribution (V,) in nats; 0 log 0 is 0."""
-    return -float(torch.dot(probs, probs.clamp_min(TINY).log_()))
+def entropy(probs: Tensor, tiny: float = TINY) -> float:
+    """Return the Shannon entropy of a distribution (V,) in nats; 0 log 0 is 0. TorchScript as well as Python."""
+    return -float(torch.dot(probs, probs.clamp_min(tiny).log_()))
 
 
 def js_distances(p: Tensor, q: Tensor) -> list[float]:

@@ -3,7 +3,8 @@
 import math
 
 from memspec_actors.protocols.messages import IterationReport
-from memspec_actors.speculation.stop import BINS_PER_BIT, GAIN_FIRST, NUM_CONFIDENCE_BINS, confidence_bin
+from memspec_actors.speculation.criterion import BINS_PER_BIT, NUM_CONFIDENCE_BINS, confidence_bin
+from memspec_actors.speculation.stop import GAIN_FIRST
 
 __all__ = ["GainEstimator"]
 

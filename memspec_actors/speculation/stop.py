@@ -4,13 +4,11 @@ A rule lives with the session that drafts. What it compares with, its threshold,
 elsewhere (`speculation.adaptation`) and handed to it between iterations.
 """
 
-import math
-import operator
-from collections.abc import Callable
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from memspec_actors.errors import ConfigError
+from memspec_actors.speculation.criterion import StopCriterion, goes_on, measured
 from memspec_actors.speculation.own_rules import own_rule
 
 if TYPE_CHECKING:
@@ -21,12 +19,9 @@ __all__ = [
     "CONFIDENCE_FIRST",
     "HEURISTIC_FIRST",
     "MAX_ADAPTIVE_TOKENS",
-    "FixedLength",
-    "Gain",
-    "Length",
+    "StatedRule",
     "StopRule",
-    "Threshold",
-    "confidence_bin",
+    "criterion_of",
     "stop_rule",
 ]
 
@@ -35,8 +30,7 @@ MAX_ADAPTIVE_TOKENS = 20  # AdaSD's window W and AssistedGen's limit
 MAX_GAIN_TOKENS = 40  # what is worth it is measured; this bounds how long one iteration takes
 CONFIDENCE_FIRST = 0.4  # AssistedGen's threshold before anything is verified
 HEURISTIC_FIRST = 5.0
-ADAEDL_FIRST, ADAEDL_GAMMA = 0.8, 0.2
-NUM_CONFIDENCE_BINS, BINS_PER_BIT = 24, 2
+ADAEDL_FIRST = 0.8
 ADAPTIVE = ("entropy", "confidence", "heuristic", "adaedl", "gain")
 GAIN_FIRST = 0.5  # before anything is measured: draft while the token is more likely to count than not
 
@@ -68,19 +62,40 @@ class StopRule(Protocol):
         ...
 
 
-class FixedLength:
-    """Always draft k tokens."""
+class StatedRule:
+    """Do as a criterion says; what is learned are its threshold and its calibration."""
 
-    reads_probs = False
+    def __init__(self, criterion: StopCriterion) -> None:
+        self.criterion = criterion
+        self._measure = 1.0
 
-    def __init__(self, k: int) -> None:
-        self.max_tokens = k
+    @property
+    def max_tokens(self) -> int:
+        return self.criterion.max_tokens
+
+    @property
+    def reads_probs(self) -> bool:
+        return self.criterion.signal != "none"
 
     def signal(self, draw: "Draw") -> float:
-        return 0.0
+        from memspec_actors.speculation.signals import token_signal
+
+        assert draw.probs is not None
+        return token_signal(self.criterion.signal, draw.probs, draw.id)
 
     def keep_drafting(self, num_drafted: int, signal: float) -> bool:
-        return num_drafted < self.max_tokens
+        self._measure = measured(self.criterion, 1.0 if num_drafted == 1 else self._measure, signal)
+        return goes_on(self.criterion, num_drafted, self._measure)
+
+    def adapt(self, threshold: float, calibration: tuple[float, ...] = ()) -> None:
+        self.criterion = self.criterion._replace(threshold=threshold, calibration=list(calibration) or None)
+
+
+class FixedLength(StatedRule):
+    """Always draft k tokens."""
+
+    def __init__(self, k: int) -> None:
+        super().__init__(StopCriterion(k))
 
     def adapt(self, threshold: float, calibration: tuple[float, ...] = ()) -> None:
         pass
@@ -93,64 +108,12 @@ class Length(FixedLength):
         super().__init__(int(HEURISTIC_FIRST))
 
     def adapt(self, threshold: float, calibration: tuple[float, ...] = ()) -> None:
-        self.max_tokens = int(threshold)
+        self.criterion = StopCriterion(int(threshold))
 
 
-class Threshold:
-    """Draft on, up to a limit, while ``holds(signal, threshold)``; a signal that is no number stops."""
-
-    reads_probs = True
-    max_tokens = MAX_ADAPTIVE_TOKENS
-
-    def __init__(
-        self, signal: Callable[["Draw"], float], holds: Callable[[float, float], bool], threshold: float
-    ) -> None:
-        self.threshold = threshold
-        self._signal = signal
-        self._holds = holds
-
-    def signal(self, draw: "Draw") -> float:
-        return self._signal(draw)
-
-    def keep_drafting(self, num_drafted: int, signal: float) -> bool:
-        return num_drafted < self.max_tokens and self._holds(signal, self.threshold)
-
-    def adapt(self, threshold: float, calibration: tuple[float, ...] = ()) -> None:
-        self.threshold = threshold
-
-
-class Gain:
-    """Draft on while one more token is expected to raise the tokens decoded per second.
-
-    The threshold is the least probability, that all tokens drafted so far are accepted, at which the next one still
-    pays for drafting and verifying it; ``calibration`` gives the probability of acceptance by `confidence_bin`. Both
-    come from what was measured, so there is nothing to set.
-    """
-
-    reads_probs = True
-    max_tokens = MAX_GAIN_TOKENS
-
-    def __init__(self) -> None:
-        self._threshold = GAIN_FIRST
-        self._calibration: tuple[float, ...] = ()
-        self._survival = 1.0
-
-    def signal(self, draw: "Draw") -> float:
-        return _confidence(draw)
-
-    def keep_drafting(self, num_drafted: int, signal: float) -> bool:
-        before = 1.0 if num_drafted == 1 else self._survival
-        self._survival = before * (self._calibration[confidence_bin(signal)] if self._calibration else signal)
-        return num_drafted < self.max_tokens and self._survival >= self._threshold
-
-    def adapt(self, threshold: float, calibration: tuple[float, ...] = ()) -> None:
-        self._threshold, self._calibration = threshold, calibration
-
-
-def confidence_bin(confidence: float) -> int:
-    """Sort a probability into one of NUM_CONFIDENCE_BINS, finer towards 1: by the bits of what is missing from 1."""
-    missing = max(1.0 - confidence, 2.0**-NUM_CONFIDENCE_BINS)
-    return min(int(-math.log2(missing) * BINS_PER_BIT), NUM_CONFIDENCE_BINS - 1) if missing < 1.0 else 0
+def criterion_of(rule: StopRule) -> StopCriterion | None:
+    """Return all that a rule goes by at present; None for one that decides in a way of its own."""
+    return rule.criterion if isinstance(rule, StatedRule) and type(rule) in (StatedRule, FixedLength, Length) else None
 
 
 def stop_rule(spec: str) -> StopRule:
@@ -159,23 +122,24 @@ def stop_rule(spec: str) -> StopRule:
     ``entropy``: AdaSD, until the entropy of the draft's distribution exceeds the mean entropy of rejected tokens.
     ``confidence``: AssistedGen, until a token's probability falls below a threshold that is fitted to what was
     accepted. ``heuristic``: two tokens more after a draft that was accepted whole, else one less. ``adaedl``: until a
-    lower bound of the acceptance probability, 1 - sqrt(gamma H), falls below a threshold. ``gain``: see `Gain`.
-    ``module:Class``: a rule of the user's own. Raises ConfigError for anything else.
+    lower bound of the acceptance probability, 1 - sqrt(gamma H), falls below a threshold. ``gain``: while all
+    tokens so far are accepted with such a probability that another one pays for drafting and verifying it, both as
+    measured: there is nothing to set. ``module:Class``: a rule of the user's own. Raises ConfigError for anything else.
     """
     kind, _, argument = spec.partition(":")
     if kind == "fixed" and argument.isascii() and argument.isdigit() and len(argument) <= MAX_DIGITS:
         return FixedLength(int(argument))
     match spec:
         case "entropy":
-            return Threshold(_entropy, operator.le, 0.0)
+            return StatedRule(StopCriterion(MAX_ADAPTIVE_TOKENS, "entropy", 0.0, at_most=True))
         case "confidence":
-            return Threshold(_confidence, operator.ge, CONFIDENCE_FIRST)
+            return StatedRule(StopCriterion(MAX_ADAPTIVE_TOKENS, "confidence", CONFIDENCE_FIRST))
         case "adaedl":
-            return Threshold(_acceptance_bound, operator.ge, ADAEDL_FIRST)
+            return StatedRule(StopCriterion(MAX_ADAPTIVE_TOKENS, "bound", ADAEDL_FIRST))
         case "heuristic":
             return Length()
         case "gain":
-            return Gain()
+            return StatedRule(StopCriterion(MAX_GAIN_TOKENS, "confidence", GAIN_FIRST, chained=True))
     if kind != "fixed" and (rule := own_rule("stop", spec)) is not None:
         if not isinstance(rule, StopRule):
             raise ConfigError(f"stop is {spec!r}, but that is no stop rule: see {__name__}.StopRule")
@@ -183,20 +147,3 @@ def stop_rule(spec: str) -> StopRule:
     known = f"fixed:K with a whole number K >= 0, as in 'fixed:5', {', '.join(ADAPTIVE)}, module:Class"
     near = get_close_matches(kind, ["fixed:5", *ADAPTIVE], n=1)
     raise ConfigError(f"stop is {spec!r}; known rules: {known}" + (f"; did you mean {near[0]!r}?" if near else ""))
-
-
-def _entropy(draw: "Draw") -> float:
-    from memspec_actors.speculation.divergence import entropy
-
-    assert draw.probs is not None
-    return entropy(draw.probs)
-
-
-def _confidence(draw: "Draw") -> float:
-    assert draw.probs is not None
-    return float(draw.probs[draw.id])
-
-
-def _acceptance_bound(draw: "Draw") -> float:
-    """AdaEDL's lower bound of the probability that the token is accepted."""
-    return 1.0 - math.sqrt(ADAEDL_GAMMA * max(0.0, _entropy(draw)))

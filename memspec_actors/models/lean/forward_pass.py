@@ -90,35 +90,6 @@ class LeanPass(nn.Module):
         self._through_layers(token, start, memory)
         return self._row_logits(memory.row)
 
-    @torch.jit.export
-    def draft(self, ids: Tensor, start: int, num: int, num_ids: int, memory: Memory) -> list[int]:
-        """Run T tokens and go on from the last with ``num`` likeliest of the first ``num_ids`` ids.
-
-        The last one is not run: the memory then holds start + T + num - 1 tokens. A device is waited for once.
-        """
-        drafted: list[Tensor] = []
-        while len(drafted) < num:
-            best = self.forward(ids, start, memory, True)[:, :num_ids].argmax(-1)
-            start += ids.size(0)
-            ids = best
-            drafted.append(best)
-        together: list[int] = torch.cat(drafted).tolist()
-        return together
-
-    @torch.jit.export
-    def draft_by_ones(self, ids: list[int], start: int, num: int, num_ids: int, memory: Memory) -> list[int]:
-        """Do as `draft` does, in float32, one token at a time."""
-        drafted: list[int] = []
-        for token in ids[:-1]:
-            self._through_layers(token, start, memory)
-            start += 1
-        token = ids[-1]
-        while len(drafted) < num:
-            token = int(self.one(token, start, memory)[0, :num_ids].argmax())
-            start += 1
-            drafted.append(token)
-        return drafted
-
     def _heads(self, hidden: Tensor, layer: LayerWeights, cos: Tensor, sin: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Return queries (H, T, head_dim), keys and values (Hkv, T, head_dim) of T tokens, turned by cos and sin."""
         head_dim = cos.size(-1)

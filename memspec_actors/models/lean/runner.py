@@ -1,4 +1,4 @@
-"""Run a model of the Llama kind: what a `LeanPass` may be asked, and the cache it appends to."""
+"""Run a model of the Llama kind: what a `DraftingPass` may be asked, and the cache it appends to."""
 
 import copy
 import functools
@@ -12,10 +12,11 @@ from memspec_actors.models.devices.device import ids_on, raise_if_full
 from memspec_actors.models.kernels.linear import LinearMap
 from memspec_actors.models.kernels.script import as_written, outside_python
 from memspec_actors.models.lean.cache import KvCache
-from memspec_actors.models.lean.forward_pass import LeanPass
+from memspec_actors.models.lean.drafting_pass import DraftingPass
 from memspec_actors.models.lean.memory import Memory
 from memspec_actors.models.lean.weights import ModelWeights
 from memspec_actors.models.runner import Cache
+from memspec_actors.speculation.criterion import StopCriterion
 
 __all__ = ["LeanRunner"]
 
@@ -60,21 +61,23 @@ class LeanRunner:
         return self._block(block, own, last_only)
 
     @torch.inference_mode()
-    def draft(self, ids: Sequence[int], cache: Cache, num: int, num_ids: int) -> list[int]:
-        """Append T tokens to ``cache`` and go on greedily for ``num`` >= 1 tokens; all but the last are appended.
+    def draft_until(
+        self, ids: Sequence[int], cache: Cache, num: int, num_ids: int, stop: StopCriterion
+    ) -> tuple[list[int], list[float]]:
+        """Append T tokens to ``cache`` and go on greedily until ``stop`` ends it, or with ``num`` >= 1 tokens.
 
-        Only the first ``num_ids`` ids are drafted. Raises as `forward` does.
+        Only the first ``num_ids`` ids are drafted; all tokens but the last are appended. Returns the drafted tokens and
+        the signal of each. Raises as `forward` does.
         """
         own = self._own(cache)
         self.check(ids)
-        end = own.reserve(len(ids) + num - 1)
+        own.reserve(len(ids) + num - 1)
         with as_written():
-            if self._has_one:
-                drafted = self._pass.draft_by_ones(list(ids), own.length, num, num_ids, own.memory)
-            else:
-                drafted = self._pass.draft(ids_on(self.device, ids), own.length, num, num_ids, own.memory)
-        own.extend(end)
-        return drafted
+            drafted, signals = self._pass.draft_until(
+                list(ids), own.length, num, num_ids, stop, self._has_one, own.memory
+            )
+        own.extend(own.length + len(ids) + len(drafted) - 1)
+        return drafted, signals
 
     def fixed(self, token: Tensor, place: Tensor, memory: Memory) -> Tensor:
         """Run one token at a place, both (1,) int64 tensors that are not looked at, and return its logits (1, V).
@@ -125,13 +128,13 @@ class LeanRunner:
 
 
 @functools.cache
-def _code() -> LeanPass:
+def _code() -> DraftingPass:
     """Return a pass without weights, compiled: the code of all others."""
     nothing = torch.empty(0)
-    return outside_python(LeanPass(ModelWeights(nothing, [], nothing, LinearMap([])), 1, 1, 1.0))
+    return outside_python(DraftingPass(ModelWeights(nothing, [], nothing, LinearMap([])), 1, 1, 1.0))
 
 
-def _bound(weights: ModelWeights, shape: DecoderShape) -> LeanPass:
+def _bound(weights: ModelWeights, shape: DecoderShape) -> DraftingPass:
     """Return a pass on these weights."""
     bound = copy.copy(_code())
     bound.weights, bound.num_heads, bound.window, bound.eps = weights, shape.num_heads, shape.window, shape.rms_eps

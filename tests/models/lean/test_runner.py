@@ -19,10 +19,10 @@ from memspec_actors.models.kernels.linear import LinearMap, WeightPart, map_part
 from memspec_actors.models.kernels.packing import pack
 from memspec_actors.models.lean import cache as cache_module
 from memspec_actors.models.lean import runner as lean
-from memspec_actors.models.lean.forward_pass import LeanPass
+from memspec_actors.models.lean.drafting_pass import DraftingPass
 from memspec_actors.models.lean.runner import LeanRunner
 from memspec_actors.models.lean.weights import ModelWeights
-from memspec_actors.models.runner import GreedyDrafter, Runner
+from memspec_actors.models.runner import Runner
 from memspec_actors.models.weights.loading import load_into
 from memspec_actors.models.weights.opening import open_runner
 from memspec_actors.models.weights.plan import LoadPlan
@@ -345,47 +345,9 @@ def test_without_torchscript_it_computes_the_same(
     """Else a torch that cannot compile the pass would run another one."""
     if not compiled:
         nothing = torch.empty(0)
-        plain = LeanPass(ModelWeights(nothing, [], nothing, LinearMap([])), 1, 1, 1.0)
+        plain = DraftingPass(ModelWeights(nothing, [], nothing, LinearMap([])), 1, 1, 1.0)
         monkeypatch.setattr(lean, "_code", lambda: plain)
     directory, ids = make_checkpoint(kind), random_ids(60)
     for sizes in ([60], [1] * 60):
         got = in_pieces(bound(directory), ids, sizes)
         torch.testing.assert_close(got, reference(directory, ids), atol=TOLERANCE, rtol=0)
-
-
-@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
-@pytest.mark.parametrize("kind", ["llama", "mistral"])
-@pytest.mark.parametrize("num_fed", [1, 2, 5])
-def test_drafting_is_the_likeliest_token_again_and_again(
-    make_checkpoint: Callable[..., Path], kind: str, dtype: str, num_fed: int
-) -> None:
-    """Else a draft would propose what its own model does not say; checked where a window has begun to slide."""
-    runner, ids = bound(make_checkpoint(kind), dtype), random_ids(40).tolist()
-    assert isinstance(runner, GreedyDrafter)
-    cache, plain = runner.new_cache(64), runner.new_cache(64)
-    for each in (cache, plain):
-        runner.forward(ids, each)
-    feed = random_ids(num_fed, seed=3).tolist()
-    drafted = runner.draft(feed, cache, 6, 90)
-    expected: list[int] = []
-    for token in feed[:-1]:
-        runner.forward([token], plain)
-    while len(expected) < 6:
-        logits = runner.forward([expected[-1] if expected else feed[-1]], plain)
-        expected.append(int(logits[-1, :90].argmax()))
-    assert drafted == expected
-    assert cache.length == plain.length == 40 + num_fed + 5
-    torch.testing.assert_close(runner.forward([7], cache), runner.forward([7], plain), atol=0, rtol=0)
-
-
-def test_refused_drafting_leaves_the_cache_as_it_was(make_checkpoint: Callable[..., Path]) -> None:
-    """Else one bad request would spoil the sequence it belongs to."""
-    runner = bound(make_checkpoint("llama"))
-    assert isinstance(runner, GreedyDrafter)
-    cache = runner.new_cache(600)
-    runner.forward(random_ids(600 - 3), cache)
-    for ids, num, error in (([5], 5, ValueError), ([], 1, ValueError), ([97], 1, IndexError), ([5, -1], 1, IndexError)):
-        with pytest.raises(error):
-            runner.draft(ids, cache, num, 97)
-        assert cache.length == 597
-    assert len(runner.draft([5], cache, 3, 97)) == 3
