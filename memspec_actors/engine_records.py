@@ -42,8 +42,8 @@ def record_start(log: EventLog, config: Config, loadout: Loadout) -> None:
 def record_runtime(log: EventLog, event: RuntimeEvent) -> None:
     """Record an actor's crash or restart."""
     match event:
-        case Crashed(actor, error, restarts):
-            log.write(events.ActorCrashed(actor=actor, error=repr(error), restarts=restarts))
+        case Crashed(actor, error, restarts, stopping):
+            log.write(events.ActorCrashed(actor=actor, error=repr(error), restarts=restarts, stopping=stopping))
         case Restarted(actor, backoff_s, restarts):
             log.write(events.ActorRestarted(actor=actor, backoff_s=backoff_s, restarts=restarts))
         case Failed() | DeadLetter():

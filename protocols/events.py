@@ -227,10 +227,11 @@ class IntervalFinished(Event, frozen=True, kw_only=True):
 
 
 class ActorCrashed(Event, frozen=True, kw_only=True):
-    """An actor died of an error."""
+    """An actor died of an error; one that was ``stopping`` anyway is not restarted."""
 
     error: str
     restarts: int
+    stopping: bool = False
 
 
 class ActorRestarted(Event, frozen=True, kw_only=True):

@@ -9,11 +9,12 @@ __all__ = ["Crashed", "DeadLetter", "Failed", "Restarted", "RuntimeEvent"]
 
 @dataclass(frozen=True, slots=True)
 class Crashed:
-    """An actor died of ``error`` after ``restarts`` restarts."""
+    """An actor died of ``error`` after ``restarts`` restarts; one that was ``stopping`` anyway is not restarted."""
 
     actor: str
     error: Exception
     restarts: int
+    stopping: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -67,7 +67,7 @@ class Supervised(Generic[M]):
             await self._ended.wait()
         if not self._ended.is_set():
             overdue = f"actor {self.name!r} did not stop within {self._stop_timeout_s:g} s; it is cancelled"
-            self._observe(Crashed(self.name, TimeoutError(overdue), self._restarts))
+            self._tell_crash(TimeoutError(overdue))
             self.kill()
             await self._ended.wait()
 
@@ -135,7 +135,7 @@ class Supervised(Generic[M]):
             with anyio.fail_after(self._stop_timeout_s, shield=True):
                 await actor.stopped()
         except Exception as error:  # noqa: BLE001 - what killed the actor, if anything did, matters more
-            self._observe(Crashed(self.name, error, self._restarts))
+            self._tell_crash(error)
 
     def _announce_start(self, task_status: TaskStatus[None], backoff_s: float) -> None:
         if self._has_started:
@@ -145,8 +145,11 @@ class Supervised(Generic[M]):
             task_status.started()
 
     def _announce_crash(self, error: Exception) -> None:
-        self._observe(Crashed(self.name, error, self._restarts))
+        self._tell_crash(error)
         self.mailbox.fail_asks(lambda: _died(self.name, f"crashed: {error!r}", error))
+
+    def _tell_crash(self, error: Exception) -> None:
+        self._observe(Crashed(self.name, error, self._restarts, stopping=self.mailbox.closed))
 
     def _next_backoff_s(self, crash: Exception) -> float | None:
         """Return how long to wait before the next life, None if there is none."""

@@ -17,6 +17,7 @@ from typing import Literal
 import pytest
 
 from memspec_actors.config import ScheduleConfig
+from memspec_actors.engine_records import record_runtime
 from memspec_actors.errors import LoadError, MailboxFull, MemSpecError, Overloaded, UsageError
 from memspec_actors.models import session as decoding
 from memspec_actors.models.drafting.draft_cache import BoundDraft
@@ -30,7 +31,7 @@ from memspec_actors.protocols.feedback import Feedback
 from memspec_actors.protocols.messages import Generate, LoadProgress, Placement, ResidentDraft
 from memspec_actors.protocols.requests import GenerationRequest, SamplingParams
 from memspec_actors.protocols.results import GenerationResult
-from memspec_actors.runtime import Crashed, Restarted, RuntimeEvent
+from memspec_actors.runtime import Crashed, RuntimeEvent
 from memspec_actors.runtime.testing import VirtualWorkers, run_virtual
 from memspec_actors.scheduling.artefacts import Artefact, DraftArena, DraftSpec
 from memspec_actors.scheduling.policy import parse_policy
@@ -265,14 +266,9 @@ class World:
             raise RuntimeError("the observer has a bug")
 
     def _observe(self, event: RuntimeEvent) -> None:
-        match event:
-            case Crashed(actor, error, restarts):
-                self.crashes.append(event)
-                self.log.write(events.ActorCrashed(actor=actor, error=repr(error), restarts=restarts))
-            case Restarted(actor, backoff_s, restarts):
-                self.log.write(events.ActorRestarted(actor=actor, backoff_s=backoff_s, restarts=restarts))
-            case _:
-                pass
+        if isinstance(event, Crashed):
+            self.crashes.append(event)
+        record_runtime(self.log, event)
 
     def _open_session(self, request: GenerationRequest) -> DecodeSession:
         if self.faults.session_crashes and self.rng.random() < self.faults.session_crashes:

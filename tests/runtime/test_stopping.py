@@ -99,6 +99,7 @@ def test_handler_beyond_the_deadline_is_cancelled_and_reported() -> None:
     assert diary == ["stuck started", "stuck begins 1000", "stuck stopped"]
     (crash,) = events
     assert isinstance(crash, Crashed) and "did not stop within 3 s" in str(crash.error)
+    assert crash.stopping
 
 
 def test_clean_up_beyond_the_deadline_is_cancelled_and_reported() -> None:

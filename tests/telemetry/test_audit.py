@@ -194,6 +194,13 @@ def test_actor_that_never_comes_back(run: RealRun) -> None:
     assert "verifier_stats" in violation.what
 
 
+def test_actor_that_hung_while_the_engine_was_closed_is_not_waited_for(run: RealRun) -> None:
+    """Closing on storage that hangs would be told as a breach: its thread is waited for, and nobody restarts it."""
+    *records, end = run.records
+    crash = events.ActorCrashed(actor="loader", mono=end.mono, error="", restarts=0, stopping=True)
+    assert audit([*records, crash, replace(end, mono=end.mono + 60)]).violations == ()
+
+
 def test_request_that_a_helpers_crash_ended(run: RealRun) -> None:
     records = run.records
     index = first(records, events.RequestFinished)

@@ -160,13 +160,13 @@ class ActorsRestarted(Invariant):
     def begin(self, started: SystemStarted | None) -> None:
         super().begin(started)
         self._down: dict[str, ActorCrashed] = {}
-        self._lives: set[str] = set()  # actors that crashed before
 
     def see(self, event: Event) -> Iterator[Finding]:
         match event:
+            case ActorCrashed(actor=actor, stopping=True):
+                self._down.pop(actor, None)
             case ActorCrashed(actor=actor):
                 self._down[actor] = event
-                self._lives.add(actor)
             case ActorRestarted(actor=actor):
                 self.num_checked += 1
                 if self._down.pop(actor, None) is None and self.whole:
