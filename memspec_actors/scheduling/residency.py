@@ -18,20 +18,17 @@ from collections.abc import Sequence
 
 import msgspec
 
-from memspec_actors.errors import InvalidRequest
 from memspec_actors.protocols.messages import DraftWish, ResidentDraft
 from memspec_actors.protocols.results import ResidencySnapshot
 from memspec_actors.scheduling.artefacts import DraftSpec
 from memspec_actors.scheduling.backoff import Backoff, Quarantine
-from memspec_actors.scheduling.instructions import AbortLoad, Announce, Failed, Freed, Instruction, Revoked, Warm
+from memspec_actors.scheduling.demand import Demand
+from memspec_actors.scheduling.epochs import Epochs
+from memspec_actors.scheduling.instructions import AbortLoad, Failed, Freed, Instruction, Revoked, Warm
 from memspec_actors.scheduling.slots import IN_TRANSIT, LEAVING, Slot, Slots, State
-from memspec_actors.scheduling.wishes import Wishes
-from memspec_actors.scheduling.working_set import update_cache, working_set
+from memspec_actors.scheduling.working_set import update_cache
 
 __all__ = ["Residency", "ResidencyCounts"]
-
-# What an announcement tells: the drafts that may be used and the names of those that will not be loaded.
-View = tuple[tuple[ResidentDraft, ...], tuple[str, ...]]
 
 
 class ResidencyCounts(msgspec.Struct, kw_only=True):
@@ -62,14 +59,9 @@ class Residency:
     ) -> None:
         self._slots = Slots(specs, capacity, budget_bytes)
         self._quarantine = Quarantine(backoff or Backoff())
-        self._scores: dict[str, float] = {}  # the newest ranking, best first
-        self._wishes = Wishes()
-        self._depth: int | None = None  # how many of them are wanted in memory, at most
-        self._served: str | None = None  # the request that is being decoded
+        self._demand = Demand(self._slots.draft_names, capacity, self._slots.arena.could_hold, self._quarantine)
+        self._epochs = Epochs()
         self._active: ResidentDraft | None = None
-        self._epoch = 0
-        self._acked_epoch = 0
-        self._published: View | None = ((), ())
         self._counts = ResidencyCounts()
         self._refuse_oversized()
 
@@ -77,9 +69,9 @@ class Residency:
 
     def on_request(self, request_id: str | None, now: float) -> list[Instruction]:
         """Note whose text is decoded from now on (None: nobody's): what the rankings before wanted is void."""
-        if request_id == self._served:
+        if request_id == self._demand.request_id:
             return []
-        self._serve(request_id)
+        self._demand.serve(request_id)
         return self._settle(now)
 
     def on_ranking(
@@ -89,15 +81,7 @@ class Residency:
 
         Raises ValueError for unknown or repeated drafts or a missing score.
         """
-        known = self._slots.draft_names
-        if not set(order) <= set(known) or len(set(order)) != len(order) or len(scores) != len(order):
-            raise ValueError(
-                f"ranking {tuple(order)} with scores {tuple(scores)}: it must name drafts of {known} at most once each,"
-                f" with one score each"
-            )
-        self._scores = dict(zip(order, scores, strict=True))
-        self._depth = depth
-        self._wishes.ranked()
+        self._demand.rank(order, scores, depth)
         return self._settle(now)
 
     def on_wish(self, wish: DraftWish, name: str, now: float) -> list[Instruction]:
@@ -107,21 +91,9 @@ class Residency:
         freed, and the request at hand does without it. Raises InvalidRequest for an unknown draft, one that never fits,
         or pins that have no room together.
         """
-        if name not in self._slots.draft_names:
-            raise InvalidRequest(f"there is no draft {name!r}; drafts are {', '.join(self._slots.draft_names)}")
-        if wish in ("load", "pin") and not self._slots.arena.could_hold([name]):
-            raise InvalidRequest(self._quarantine.reasons[name])
-        if wish == "unload":
-            return self._unload(name, now)
-        if wish == "unpin":
-            self._wishes.unpin(name)
-        elif wish == "pin":
-            self._wishes.pin(name, self._slots.capacity, self._slots.arena.could_hold)
-        else:
-            self._wishes.load(name)
-        if wish != "unpin":
-            self._quarantine.release(name)
-        return self._settle(now)
+        self._demand.ask(wish, name)
+        leaves = wish == "unload" and self._slots.get(name) is not None and not self.is_leaving(name)
+        return (self._let_go(name, "it was asked for") if leaves else []) + self._settle(now)
 
     def on_load_finished(self, draft: ResidentDraft, now: float) -> list[Instruction]:
         """Warm a loaded draft; free one whose load was given up, unless it is wanted again."""
@@ -130,7 +102,7 @@ class Residency:
             return []
         self._counts.loads += 1
         self._quarantine.forgive(draft.name)
-        if slot.state is State.CANCELLING and draft.name not in self._wanted():
+        if slot.state is State.CANCELLING and draft.name not in self._demand.wanted():
             return [self._free(slot), *self._settle(now)]
         slot.state = State.WARMING
         return [Warm(draft), *self._settle(now)]
@@ -179,9 +151,8 @@ class Residency:
         """
         if epoch == 0:
             return self._reintroduce(now)
-        if not self._acked_epoch <= epoch <= self._epoch or not self._may_be_active(active):
+        if not self._may_be_active(active) or not self._epochs.acknowledge(epoch):
             return []
-        self._acked_epoch = epoch
         self._note_active(active)
         return self._free_acknowledged() + self._settle(now)
 
@@ -209,7 +180,7 @@ class Residency:
 
     def serves(self, request_id: str) -> bool:
         """Return whether this is the request that is being decoded."""
-        return request_id == self._served
+        return request_id == self._demand.request_id
 
     def is_leaving(self, name: str) -> bool:
         """Return whether a draft takes up memory that it is to give back."""
@@ -234,7 +205,7 @@ class Residency:
     def snapshot(self, now: float) -> ResidencySnapshot:
         """Show the cache; ``loading`` are all drafts that hold memory and were not announced yet."""
         return ResidencySnapshot(
-            epoch=self._epoch,
+            epoch=self._epochs.newest,
             resident=self._names(State.RESIDENT),
             loading=self._names(State.LOADING, State.CANCELLING, State.WARMING, State.DISCARDED),
             revoked=self._names(State.REVOKED),
@@ -246,7 +217,7 @@ class Residency:
             reserved_bytes=self.reserved_bytes,
             loads=self._counts.loads,
             evictions=self._counts.evictions,
-            pinned=self._wishes.pinned,
+            pinned=self._demand.pinned,
         )
 
     # --- what follows from the present state --------------------------------------------------------------------------
@@ -255,10 +226,10 @@ class Residency:
         """Bring the cache closer to the newest ranking, as far as nothing has to be waited for."""
         if now is not None:
             self._quarantine.expire(now)
-        wanted = self._wanted()
+        wanted = self._demand.wanted()
         self._keep(wanted)
         update = update_cache(
-            tuple(self._scores),
+            self._demand.ranking,
             wanted,
             self._slots.held(wanted),
             protected=self._protected(),
@@ -270,27 +241,8 @@ class Residency:
             for eviction in update.evict
             for instruction in self._let_go(eviction.victim, f"its room is needed for {eviction.room_for}")
         ]
-        return evictions + self._publish() + self._start(update.prefetch)
-
-    def _wanted(self) -> tuple[str, ...]:
-        asked_for = self._asked_for()
-        ranked = [name for name in self._scores if name not in asked_for and not self._is_barred(name)]
-        depth = len(ranked) if self._depth is None else self._depth
-        capacity = min(self._slots.capacity, len(asked_for) + depth)
-        return working_set([*asked_for, *ranked], capacity, self._slots.arena.could_hold)
-
-    def _asked_for(self) -> tuple[str, ...]:
-        names = [name for name in self._wishes.asked_for if not self._is_barred(name)]
-        return working_set(names, self._slots.capacity, self._slots.arena.could_hold)
-
-    def _is_crowded_out(self, name: str) -> bool:
-        asked_for = self._asked_for()
-        if name in asked_for:
-            return False
-        return len(asked_for) == self._slots.capacity or not self._slots.arena.could_hold([*asked_for, name])
-
-    def _is_barred(self, name: str) -> bool:
-        return name in self._quarantine or name in self._wishes.unloaded
+        announcements = self._epochs.announce(self._slots, self._demand.unavailable())
+        return [*evictions, *announcements, *self._start(update.prefetch)]
 
     def _keep(self, wanted: Sequence[str]) -> None:
         # What is wanted again and not gone yet stays: cheaper than loading it a second time. A cancelled load cannot
@@ -321,30 +273,7 @@ class Residency:
                 return []
             case _:
                 slot.state = State.REVOKED
-                return [Revoked(slot.draft, reason, self._scores.get(slot.draft.name))]
-
-    def _unload(self, name: str, now: float) -> list[Instruction]:
-        self._wishes.drop(name)
-        held = self._slots.get(name) is not None and not self.is_leaving(name)
-        return (self._let_go(name, "it was asked for") if held else []) + self._settle(now)
-
-    def _serve(self, request_id: str | None) -> None:
-        self._served = request_id
-        self._depth = 0
-        self._wishes.request_changed()
-
-    def _publish(self) -> list[Instruction]:
-        present = (tuple(slot.draft for slot in self._slots.in_state(State.RESIDENT)), self._unavailable())
-        # A draft may be revoked before it was ever announced; it too needs an epoch whose acknowledgement frees it.
-        revoked = [slot for slot in self._slots.in_state(State.REVOKED) if slot.revoked_epoch is None]
-        if present == self._published and not revoked:
-            return []
-        reason = _difference(self._published, present) or "revoked before it was announced"
-        self._published = present
-        self._epoch += 1
-        for slot in revoked:
-            slot.revoked_epoch = self._epoch
-        return [Announce(self._epoch, *present, reason)]
+                return [Revoked(slot.draft, reason, self._demand.score_of(slot.draft.name))]
 
     def _start(self, prefetch: Sequence[str]) -> list[Instruction]:
         # In order of rank, and none before a better-ranked one: it might take the gap that the better one waits for.
@@ -360,24 +289,23 @@ class Residency:
         return [
             self._free(slot)
             for slot in self._slots.in_state(State.REVOKED)
-            if slot.revoked_epoch is not None and slot.revoked_epoch <= self._acked_epoch and slot.draft != self._active
+            if self._epochs.has_left(slot) and slot.draft != self._active
         ]
 
     def _free(self, slot: Slot) -> Freed:
         self._counts.evictions += 1
         self._counts.wasted += not slot.used
-        return Freed(slot.draft, self._slots.drop(slot), self._acked_epoch)
+        return Freed(slot.draft, self._slots.drop(slot), self._epochs.acknowledged)
 
     def _reintroduce(self, now: float) -> list[Instruction]:
         self._active = None
-        self._serve(None)
+        self._demand.serve(None)
         # It has no sequence left to warm anything on, and may never answer: its next acknowledgement has to do.
         for slot in self._slots.in_state(State.WARMING):
             slot.state = State.RESIDENT
         for slot in self._slots.in_state(State.DISCARDED):
             slot.state = State.REVOKED
-        if self._epoch:
-            self._published = None
+        self._epochs.repeat()
         return self._settle(now)
 
     def _may_be_active(self, draft: ResidentDraft | None) -> bool:
@@ -393,9 +321,6 @@ class Residency:
     def _names(self, *states: State) -> tuple[str, ...]:
         return tuple(slot.draft.name for slot in self._slots.in_state(*states))
 
-    def _unavailable(self) -> tuple[str, ...]:
-        return tuple(name for name in self._slots.draft_names if self._is_barred(name) or self._is_crowded_out(name))
-
     def _refuse_oversized(self) -> None:
         arena = self._slots.arena
         for name in self._slots.draft_names:
@@ -405,13 +330,3 @@ class Residency:
                     f"draft {name!r} needs {arena.nbytes([name])} bytes and the whole budget is {arena.budget_bytes};"
                     f" raise memory.budget or leave the draft out",
                 )
-
-
-def _difference(before: View | None, after: View) -> str:
-    if before is None:
-        return "the Decoder started anew"
-    changes = [f"{draft.name} joined" for draft in after[0] if draft not in before[0]]
-    changes += [f"{draft.name} revoked" for draft in before[0] if draft not in after[0]]
-    changes += [f"{name} unavailable" for name in after[1] if name not in before[1]]
-    changes += [f"{name} available again" for name in before[1] if name not in after[1]]
-    return ", ".join(changes)

@@ -11,6 +11,7 @@ import random
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import pytest
 from hypothesis import settings
@@ -531,7 +532,7 @@ class FreesAtOnce(Residency):
     """Reuses revoked memory without an acknowledgement."""
 
     def _free_acknowledged(self) -> list[Instruction]:
-        self._acked_epoch = self._epoch
+        self._epochs.acknowledge(self._epochs.newest)
         return super()._free_acknowledged()
 
     def _settle(self, now: float | None) -> list[Instruction]:
@@ -542,7 +543,8 @@ class FreesOnAnyAck(Residency):
     """Takes the acknowledgement of an old epoch for one of the newest."""
 
     def on_ack(self, epoch: int, active: ResidentDraft | None, now: float) -> list[Instruction]:
-        return super().on_ack(self._epoch if 0 < epoch <= self._epoch else epoch, active, now)
+        newest = self._epochs.newest
+        return super().on_ack(newest if 0 < epoch <= newest else epoch, active, now)
 
 
 class EvictsTheActive(Residency):
@@ -589,8 +591,9 @@ class DiscardsWhileWarming(Residency):
 class ForgetsToAnnounce(Residency):
     """Does not tell the Decoder of a failed draft."""
 
-    def _unavailable(self) -> tuple[str, ...]:
-        return ()
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self._demand.unavailable = lambda: ()  # type: ignore[method-assign]
 
 
 class NeverRetries(Residency):

@@ -1,0 +1,75 @@
+"""If these fail, the Decoder does not hear of a change, or memory is reused that it may still read."""
+
+from memspec_actors.protocols.messages import ResidentDraft
+from memspec_actors.scheduling.artefacts import Artefact, DraftSpec
+from memspec_actors.scheduling.epochs import Epochs
+from memspec_actors.scheduling.instructions import Announce
+from memspec_actors.scheduling.slots import Slot, Slots, State
+
+LAW, CODE = ResidentDraft("law", 1), ResidentDraft("code", 1)
+
+
+def slots_with(*names: str) -> Slots:
+    """Return slots whose drafts of these names are resident."""
+    slots = Slots([DraftSpec(name, (Artefact(name, 64),)) for name in ("law", "code")], 2, 128)
+    for name in names:
+        slots.start_load(name)
+        slot_of(slots, name).state = State.RESIDENT
+    return slots
+
+
+def slot_of(slots: Slots, name: str) -> Slot:
+    slot = slots.get(name)
+    assert slot is not None
+    return slot
+
+
+def test_what_is_as_it_was_is_announced_once() -> None:
+    """Else every message costs the Decoder an acknowledgement."""
+    epochs, slots = Epochs(), slots_with("law")
+    assert epochs.announce(slots, ("code",)) == [Announce(1, (LAW,), ("code",), "law joined, code unavailable")]
+    assert epochs.announce(slots, ("code",)) == []
+    assert epochs.announce(slots, ()) == [Announce(2, (LAW,), (), "code available again")]
+
+
+def test_a_revoked_draft_has_left_with_the_acknowledgement_of_the_first_epoch_without_it() -> None:
+    """Else it is freed while the Decoder may pick it, or never."""
+    epochs, slots = Epochs(), slots_with("law", "code")
+    epochs.announce(slots, ())
+    law = slot_of(slots, "law")
+    law.state = State.REVOKED
+    assert epochs.announce(slots, ()) == [Announce(2, (CODE,), (), "law revoked")]
+    assert epochs.acknowledge(1)
+    assert not epochs.has_left(law)
+    assert epochs.acknowledge(2)
+    assert epochs.has_left(law)
+
+
+def test_a_draft_revoked_before_it_was_announced_has_an_epoch_of_its_own() -> None:
+    """Else no acknowledgement ever frees it."""
+    epochs, slots = Epochs(), slots_with("law")
+    slot_of(slots, "law").state = State.REVOKED
+    assert [announced.epoch for announced in epochs.announce(slots, ())] == [1]
+    assert epochs.acknowledge(1)
+    assert epochs.has_left(slot_of(slots, "law"))
+
+
+def test_acknowledgements_of_old_epochs_and_of_none_are_ignored() -> None:
+    """Else a late message, or one made up, gives memory away."""
+    epochs, slots = Epochs(), slots_with("law")
+    epochs.announce(slots, ())
+    assert not epochs.acknowledge(2)
+    assert epochs.acknowledge(1)
+    assert not epochs.acknowledge(0)
+    assert epochs.acknowledged == 1
+
+
+def test_a_decoder_that_starts_anew_hears_again_what_was_announced() -> None:
+    """Else it decodes without drafts until something changes; before the first epoch there is nothing to hear."""
+    epochs, slots = Epochs(), slots_with()
+    epochs.repeat()
+    assert epochs.announce(slots, ()) == []
+    slots = slots_with("law")
+    epochs.announce(slots, ())
+    epochs.repeat()
+    assert epochs.announce(slots, ()) == [Announce(2, (LAW,), (), "the Decoder started anew")]
