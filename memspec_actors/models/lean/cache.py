@@ -34,7 +34,7 @@ class KvCache:
         self._dtype = dtype
         self._device = device
         self._length = 0
-        self._row = new_row(shape, dtype)
+        self._row = new_row(shape, dtype, device) if memory is None else memory.row
         self.memory = memory or self._allocated(min(max_tokens, FIRST_CAPACITY, shape.max_positions))
 
     @property

@@ -7,7 +7,7 @@ from torch import Tensor
 
 from memspec_actors.models.checkpoints.architecture import DecoderShape
 
-__all__ = ["Memory", "Row", "new_row"]
+__all__ = ["Memory", "Row", "has_row", "new_row"]
 
 
 class Row(NamedTuple):
@@ -43,8 +43,15 @@ class Memory(NamedTuple):
     row: Row
 
 
-def new_row(shape: DecoderShape, dtype: torch.dtype) -> Row:
-    """Return scratch for the one-token pass of a model."""
+def has_row(dtype: torch.dtype, device: torch.device) -> bool:
+    """Tell whether there is a one-token pass, which needs scratch: it pays in float32 on the CPU only."""
+    return dtype == torch.float32 and device.type == "cpu"
+
+
+def new_row(shape: DecoderShape, dtype: torch.dtype, device: torch.device) -> Row:
+    """Return scratch for the one-token pass of a model, of no size where it has none."""
+    if not has_row(dtype, device):
+        return Row(*[torch.empty(0)] * len(Row._fields))
     heads, kv_heads, dim = shape.num_heads, shape.num_kv_heads, shape.head_dim
     hidden = torch.zeros(1, shape.hidden_size, dtype=dtype)
     qkv = torch.zeros(1, shape.q_size + 2 * shape.kv_size, dtype=dtype)

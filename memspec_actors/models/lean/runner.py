@@ -13,7 +13,7 @@ from memspec_actors.models.kernels.linear import LinearMap
 from memspec_actors.models.kernels.script import as_written, outside_python
 from memspec_actors.models.lean.cache import KvCache
 from memspec_actors.models.lean.drafting_pass import DraftingPass
-from memspec_actors.models.lean.memory import Memory
+from memspec_actors.models.lean.memory import Memory, has_row
 from memspec_actors.models.lean.weights import ModelWeights
 from memspec_actors.models.runner import Cache
 from memspec_actors.speculation.criterion import StopCriterion
@@ -33,7 +33,7 @@ class LeanRunner:
         self.dtype = dtype
         self.nbytes = nbytes
         self.device = weights.norm.device
-        self._has_one = dtype == torch.float32 and self.device.type == "cpu"
+        self._has_one = has_row(dtype, self.device)
         self._pass = _bound(weights, shape)
 
     def new_cache(self, max_tokens: int) -> KvCache:

@@ -213,6 +213,14 @@ def test_a_cache_takes_no_more_than_it_is_asked_for(make_checkpoint: Callable[..
     assert cache.capacity == 10  # type: ignore[attr-defined]
 
 
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_a_cache_has_scratch_only_for_a_pass_that_is_there(make_checkpoint: Callable[..., Path], dtype: str) -> None:
+    """Else every request of every draft would make tensors that nothing reads."""
+    cache = bound(make_checkpoint("llama"), dtype).new_cache(10)
+    assert isinstance(cache, cache_module.KvCache)
+    assert any(scratch.numel() for scratch in cache.memory.row) == (dtype == "float32")
+
+
 def test_last_only_gives_the_last_row(make_checkpoint: Callable[..., Path]) -> None:
     """Else the first token after a prompt would be chosen from the wrong position."""
     runner = bound(make_checkpoint("qwen2"))
