@@ -1,13 +1,12 @@
 """Follow an event log while it is written: in a file that is rotated, or over HTTP from a daemon."""
 
-import os
 import zlib
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import BinaryIO
 
 from memspec_actors.errors import UsageError
-from memspec_actors.telemetry.log_files import COMPRESSED, log_files, open_log_file
+from memspec_actors.telemetry.log_files import log_files, open_log_file, open_successor
 
 __all__ = ["follow_file", "follow_url"]
 
@@ -22,61 +21,38 @@ def follow_file(path: Path) -> Iterator[bytes | None]:
     compressed file grows no more: it is given once, as far as it goes. Raises UsageError if the log cannot be read.
     """
     try:
-        for older in log_files(path)[:-1]:
-            yield from _all_lines(older)
-        if path.suffix in COMPRESSED:
-            yield from _all_lines(path)
-            while True:
-                yield None
         yield from _follow(path)
     except (OSError, zlib.error) as error:
         reason = getattr(error, "strerror", None) or error
         raise UsageError(f"the event log {path} cannot be read: {reason}") from error
 
 
-def _all_lines(path: Path) -> Iterator[bytes]:
-    try:
-        with open_log_file(path) as lines:
-            yield from lines
-    except EOFError:  # a compressed file that was cut off
-        return
-
-
 def _follow(path: Path) -> Iterator[bytes | None]:
-    file = open_log_file(path)
+    file, part = open_log_file(log_files(path)[0]), b""
     try:
         while True:
-            successor = _successor(path, file)
-            yield from _whole_lines(file)  # after the look: nothing is written any more to what has a successor
+            successor = open_successor(path, file)
+            part = yield from _whole_lines(file, part)  # after the look: nothing is written to what has a successor
             if successor is None:
                 yield None
             else:
                 file.close()
-                file = successor
+                file, part = successor, b""
     finally:
         file.close()
 
 
-def _whole_lines(file: BinaryIO) -> Iterator[bytes]:
-    """Yield the lines from here on; a part of one is left for the next time."""
-    while (line := file.readline()).endswith(b"\n"):
-        yield line
-    file.seek(-len(line), os.SEEK_CUR)
-
-
-def _successor(path: Path, file: BinaryIO) -> BinaryIO | None:
-    """Open the file that was begun after ``file`` was rotated or cut off; None while it is the newest."""
+def _whole_lines(file: BinaryIO, part: bytes) -> Generator[bytes, None, bytes]:
+    """Yield the lines from here on, the first of which began with ``part``; return the part of one that comes last."""
     try:
-        status = path.stat()
-    except FileNotFoundError:  # just being rotated
-        return None
-    current = os.fstat(file.fileno())
-    if status.st_ino == current.st_ino:
-        return path.open("rb") if status.st_size < file.tell() else None
-    files = log_files(path)
-    inodes = [each.stat().st_ino for each in files]
-    following = inodes.index(current.st_ino) + 1 if current.st_ino in inodes else -1
-    return open_log_file(files[following])
+        while line := file.readline():
+            part += line
+            if part.endswith(b"\n"):
+                yield part
+                part = b""
+    except EOFError:  # a compressed file that was cut off
+        pass
+    return part
 
 
 def follow_url(url: str, api_key: str | None = None) -> Iterator[bytes | None]:

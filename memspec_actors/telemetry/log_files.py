@@ -1,12 +1,14 @@
 """The files of one event log: plain or compressed, and those that were rotated out of it."""
 
 import gzip
+import os
 import re
+from collections.abc import Iterator
 from io import BufferedReader, RawIOBase
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
-__all__ = ["COMPRESSED", "log_files", "open_log_file", "rotated_files"]
+__all__ = ["COMPRESSED", "log_files", "log_files_in_turn", "open_log_file", "open_successor", "rotated_files"]
 
 COMPRESSED = (".gz", ".zst")
 
@@ -21,6 +23,47 @@ def rotated_files(path: Path) -> list[tuple[int, Path]]:
 def log_files(path: Path) -> list[Path]:
     """List the files of the log at ``path`` in the order in which they were written."""
     return [*(file for _, file in rotated_files(path)), path]
+
+
+def log_files_in_turn(path: Path) -> Iterator[Path]:
+    """Give those files one by one, each under the name that it has when its turn comes.
+
+    When the log is rotated while it is read, a file would otherwise be left out for another that is read twice.
+    """
+    for inode in [_inode(file) for file in log_files(path)]:
+        if inode is None:
+            yield path  # to be told that it is missing
+        else:
+            yield from [file for file in log_files(path) if _inode(file) == inode]
+
+
+def open_successor(path: Path, file: BinaryIO) -> BinaryIO | None:
+    """Open the file that was begun after ``file`` in the log at ``path``; None while that is the newest, or not known.
+
+    A newest file that is shorter than what was read of it has been emptied: it is its own successor.
+    """
+    own = os.fstat(file.fileno()).st_ino
+    files = log_files(path)
+    inodes = [_inode(each) for each in files]
+    if None in inodes:  # just being rotated
+        return None
+    if inodes[-1] == own:
+        can_shrink = path.suffix not in COMPRESSED and file.seekable()  # not what comes through a pipe
+        emptied = can_shrink and path.stat().st_size < file.tell()
+        return path.open("rb") if emptied else None
+    following = inodes.index(own) + 1 if own in inodes else -1
+    successor = open_log_file(files[following])
+    if os.fstat(successor.fileno()).st_ino == inodes[following]:
+        return successor
+    successor.close()
+    return None
+
+
+def _inode(path: Path) -> int | None:
+    try:
+        return path.stat().st_ino
+    except FileNotFoundError:
+        return None
 
 
 def open_log_file(path: Path) -> BinaryIO:
@@ -41,10 +84,14 @@ class _Zstd(RawIOBase):
         from zstandard import ZstdDecompressor, ZstdError
 
         self._error = ZstdError
-        self._stream = ZstdDecompressor().stream_reader(path.open("rb"), read_across_frames=True, closefd=True)
+        self._file = path.open("rb")
+        self._stream = ZstdDecompressor().stream_reader(self._file, read_across_frames=True, closefd=True)
 
     def readable(self) -> bool:
         return True
+
+    def fileno(self) -> int:
+        return self._file.fileno()
 
     def readinto(self, buffer: Any, /) -> int:
         try:

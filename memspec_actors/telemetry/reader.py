@@ -9,7 +9,7 @@ import msgspec
 
 from memspec_actors.errors import UsageError
 from memspec_actors.protocols.events import Event
-from memspec_actors.telemetry.log_files import log_files, open_log_file
+from memspec_actors.telemetry.log_files import log_files_in_turn, open_log_file
 from memspec_actors.telemetry.schema import event_decoder
 
 __all__ = ["EventReader", "LineDecoder", "UnknownEvent", "read_events"]
@@ -83,7 +83,7 @@ class EventReader:
 
     def __iter__(self) -> Iterator[Event | UnknownEvent]:
         self._decoder = LineDecoder()
-        for file in log_files(self.path):
+        for file in log_files_in_turn(self.path):
             self.file = file
             yield from self._read(file)
         if self._must_hold_records and not self._decoder.decoded:

@@ -1,8 +1,9 @@
 """Following a log: nothing is missed and nothing comes twice, whatever happens to the file or the connection."""
 
 import gzip
+import os
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from itertools import islice
@@ -15,6 +16,7 @@ from memspec_actors.errors import UsageError
 from memspec_actors.protocols.events import RankingApplied
 from memspec_actors.telemetry import EventLog
 from memspec_actors.telemetry.follow import follow_file, follow_url
+from memspec_actors.telemetry.log_files import log_files
 from memspec_actors.telemetry.reader import LineDecoder
 
 
@@ -53,6 +55,38 @@ def test_rotation_loses_and_repeats_nothing(tmp_path: Path, rotate_bytes: int) -
         for _ in range(8):  # one file after the other
             seen += new_intervals(lines)
     assert seen == list(range(59))
+
+
+@pytest.mark.parametrize("pack", [None, gzip.compress, ZstdCompressor().compress])
+def test_rotation_while_older_files_are_read_loses_and_repeats_nothing(
+    tmp_path: Path, pack: Callable[[bytes], bytes] | None
+) -> None:
+    """Who begins to follow a log with a long past is still reading it when the next file is begun."""
+    log = EventLog.open(tmp_path / "log", rotate_bytes=500)
+    write(log, *range(20))
+    if pack is not None:
+        oldest = log_files(tmp_path / "log")[0]
+        suffix = ".gz" if pack is gzip.compress else ".zst"
+        oldest.with_name(oldest.name + suffix).write_bytes(pack(oldest.read_bytes()))
+        oldest.unlink()
+    lines, seen = follow_file(tmp_path / "log"), 0
+    for written in range(20, 60, 2):
+        for _ in range(3):  # three lines are read while two are written
+            seen += next(lines) is not None
+        write(log, written, written + 1)
+    rest = [each for _ in range(10) for each in new_intervals(lines)]
+    assert rest == list(range(seen, 60))
+
+
+def test_what_comes_through_a_pipe_is_given_once(tmp_path: Path) -> None:
+    """``memspec events tail <(ssh device cat run.jsonl)`` would be refused."""
+    write(EventLog.open(tmp_path / "log"), 0, 1)
+    reading, writing = os.pipe()
+    os.write(writing, (tmp_path / "log").read_bytes())
+    os.close(writing)
+    lines = follow_file(Path(f"/dev/fd/{reading}"))
+    assert [new_intervals(lines), new_intervals(lines)] == [[0, 1], []]
+    os.close(reading)
 
 
 def test_line_is_given_once_it_is_whole(tmp_path: Path) -> None:

@@ -107,6 +107,20 @@ def test_rotated_files_are_read_oldest_first(tmp_path: Path) -> None:
     assert reader.skipped == 0
 
 
+def test_rotation_while_a_log_is_read_loses_and_repeats_nothing(tmp_path: Path) -> None:
+    """The summary of a log that is being written would count some records twice and others not at all."""
+    log = EventLog.open(tmp_path / "log", rotate_bytes=500)
+    for interval in range(20):
+        log.write(ranking(interval))
+    seen: list[int] = []
+    for event in read(tmp_path / "log"):
+        assert isinstance(event, RankingApplied) and event.interval is not None
+        seen.append(event.interval)
+        if len(seen) < 20:
+            log.write(ranking(19 + len(seen)))
+    assert seen[:20] == list(range(20)) and seen == sorted(set(seen))
+
+
 def test_place_of_a_record_is_known(tmp_path: Path) -> None:
     """A complaint about a record must be able to name its line, torn lines counted."""
     path = tmp_path / "log"
