@@ -1,7 +1,9 @@
 """A thread of one's own for work that would block the event loop."""
 
 import asyncio
+import atexit
 import threading
+import time
 import weakref
 from collections.abc import Callable
 from contextlib import suppress
@@ -15,7 +17,9 @@ __all__ = ["Workers", "outlast"]
 R = TypeVar("R")
 Ts = TypeVarTuple("Ts")
 
-JOIN_S = 10.0  # at the end of the process, for the function that is running
+JOIN_S = 10.0  # at the end of the process, for the functions that are running
+
+_threads: "weakref.WeakKeyDictionary[threading.Thread, SimpleQueue[_Job[Any] | None]]" = weakref.WeakKeyDictionary()
 
 
 class Workers:
@@ -31,7 +35,7 @@ class Workers:
         self.name = name
         self._jobs: SimpleQueue[_Job[Any] | None] = SimpleQueue()
         self._thread = threading.Thread(target=_work, args=(self._jobs, on_start), name=name, daemon=True)
-        self._end = weakref.finalize(self, _end, self._jobs, self._thread)  # with the process at the latest
+        self._end = weakref.finalize(self, self._jobs.put, None)
 
     async def run(self, fn: Callable[[*Ts], R], *args: *Ts) -> R:
         """Run ``fn(*args)`` on the thread and return its result or raise its error.
@@ -44,6 +48,7 @@ class Workers:
             raise RuntimeError(f"the thread {self.name} has been closed")
         if self._thread.ident is None:
             self._thread.start()
+            _threads[self._thread] = self._jobs
         job: _Job[R] = _Job(lambda: fn(*args), asyncio.get_running_loop())
         self._jobs.put(job)
         try:
@@ -142,10 +147,18 @@ def _failure_of(on_start: Callable[[], None]) -> BaseException | None:
     return None
 
 
-def _end(jobs: "SimpleQueue[_Job[Any] | None]", thread: threading.Thread) -> None:
-    jobs.put(None)
-    if thread.ident is not None and thread is not threading.current_thread():
-        thread.join(JOIN_S)
+@atexit.register
+def _end_all() -> None:
+    """Let the functions that run return: torch, back from one to an interpreter that is gone, aborts the process.
+
+    Those of closed threads too.
+    """
+    until, threads = time.monotonic() + JOIN_S, dict(_threads)
+    for jobs in threads.values():
+        jobs.put(None)
+    for thread in threads:
+        if thread is not threading.current_thread():
+            thread.join(max(0.0, until - time.monotonic()))
 
 
 async def outlast(done: asyncio.Future[R]) -> None:

@@ -167,6 +167,34 @@ def test_process_ends_though_nobody_closed_the_thread() -> None:
     assert (ended.returncode, ended.stdout, ended.stderr) == (3, "worked\n", "")
 
 
+def test_process_waits_for_the_last_function_of_a_closed_thread() -> None:
+    """Torch, coming back on a thread that outlived the interpreter, would abort the process: exit code 134."""
+    program = """
+import asyncio, threading
+from memspec_actors.runtime.workers import Workers
+
+async def main():
+    workers, began = Workers("late"), threading.Event()
+    def work():
+        began.set()
+        threading.Event().wait(0.3)
+        print("ended", flush=True)
+    task = asyncio.ensure_future(workers.run(work))
+    while not began.is_set():
+        await asyncio.sleep(0)
+    workers.close()
+    asyncio.get_running_loop().stop()
+
+loop = asyncio.new_event_loop()
+try:
+    loop.run_until_complete(main())
+except RuntimeError:
+    pass
+"""
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False)
+    assert ended.stdout == "ended\n", ended
+
+
 def test_loop_goes_on_while_the_thread_works() -> None:
     """Decoding or loading would block the event loop."""
 

@@ -25,7 +25,7 @@ def outside_python(module: M) -> M:
     try:
         with _undeprecated():
             return cast(M, torch.jit.script(module))
-    except RuntimeError:  # a kernel that the code names is not in this build of torch
+    except (RuntimeError, OSError):  # no such kernel in this build of torch; no source beside the bytecode
         return module
 
 

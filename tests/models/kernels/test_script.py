@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from memspec_actors.models.kernels.script import as_written, traced
+from memspec_actors.models.kernels.script import as_written, outside_python, traced
 
 
 @pytest.mark.parametrize("enabled", [True, False])
@@ -17,3 +17,12 @@ def test_a_trace_computes_what_the_module_does(enabled: bool, monkeypatch: pytes
     with torch.inference_mode(), as_written():
         assert torch.equal(run(rows), module(rows))
     assert isinstance(run, torch.jit.ScriptModule) == enabled
+
+
+def test_a_module_without_source_runs_in_python() -> None:
+    """Installed as bytecode only, as bundlers of applications do, no model could be opened."""
+    names: dict[str, type[nn.Module]] = {}
+    code = "class Twice(torch.nn.Module):\n    def forward(self, x: torch.Tensor) -> torch.Tensor: return 2 * x"
+    exec(code, {"torch": torch, "__name__": __name__}, names)
+    module = names["Twice"]()
+    assert outside_python(module) is module and module(torch.tensor(3)) == 6
