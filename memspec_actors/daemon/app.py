@@ -6,6 +6,7 @@ from starlette.middleware import Middleware
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import Mount, Route
+from starlette.types import ASGIApp
 
 from memspec_actors.daemon import completions, dashboard, drafts, monitoring, openapi, status
 from memspec_actors.daemon.access import AccessControl
@@ -16,7 +17,7 @@ from memspec_actors.daemon.unread_bodies import UnreadBodies
 __all__ = ["create_app"]
 
 
-def create_app(service: Service) -> Starlette:
+def create_app(service: Service) -> ASGIApp:
     """Return the ASGI application that serves ``service``."""
     app = Starlette(
         routes=[
@@ -33,7 +34,7 @@ def create_app(service: Service) -> Starlette:
             Route("/drafts", drafts.drafts),
             Route("/drafts/{name}/{wish}", drafts.steer, methods=["POST"]),
         ],
-        middleware=[Middleware(UnreadBodies), Middleware(AccessControl, service.config)],
+        middleware=[Middleware(AccessControl, service.config)],
         exception_handlers={
             HTTPException: respond_to_refusal,
             ClientDisconnect: _respond_to_nobody,
@@ -41,7 +42,7 @@ def create_app(service: Service) -> Starlette:
         },
     )
     app.state.service = service
-    return app
+    return UnreadBodies(app)  # around everything, since a failure is a reply too
 
 
 async def _respond_to_nobody(request: Request, error: Exception) -> Response:
