@@ -111,6 +111,10 @@ class TextStream:
         self._cancelled = True
         self._requests.cancel(self)
 
+    def break_off(self, error: Exception) -> None:
+        """Raise ``error`` in the iteration, after what has come by now: whoever iterates leaves early."""
+        self._events.put_nowait(error)
+
     @property
     def ended(self) -> bool:
         """Tell whether the request has ended, one way or another."""

@@ -1,10 +1,11 @@
 """``/v1/completions`` and ``/v1/chat/completions``."""
 
 from collections.abc import AsyncGenerator
+from functools import partial
 
 import msgspec
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.types import ASGIApp
 
 from memspec_actors.daemon.bodies import read_json
 from memspec_actors.daemon.disconnects import unless_disconnected
@@ -14,7 +15,7 @@ from memspec_actors.daemon.logprobs import TokenTexts
 from memspec_actors.daemon.options import max_new_tokens, param_of, prompt_of, sampling_of, scheduling_of
 from memspec_actors.daemon.refusals import Refusal, refusal_of
 from memspec_actors.daemon.replies import ChatWording, CompletionWording, Wording
-from memspec_actors.daemon.server_sent import DONE, EventStream, server_sent
+from memspec_actors.daemon.server_sent import DONE, EventStream, Write, server_sent
 from memspec_actors.daemon.service import Service
 from memspec_actors.errors import ConfigError, MemSpecError
 from memspec_actors.protocols.http import ChatCompletionRequest, CompletionRequest, ErrorReply, Measured
@@ -25,23 +26,23 @@ __all__ = ["chat_completions", "completions"]
 _encode = msgspec.json.encode
 
 
-async def completions(request: Request) -> Response:
+async def completions(request: Request) -> ASGIApp:
     """Complete a text."""
     return await _serve(request, CompletionRequest)
 
 
-async def chat_completions(request: Request) -> Response:
+async def chat_completions(request: Request) -> ASGIApp:
     """Answer a chat."""
     return await _serve(request, ChatCompletionRequest)
 
 
-async def _serve(request: Request, kind: type[CompletionRequest] | type[ChatCompletionRequest]) -> Response:
+async def _serve(request: Request, kind: type[CompletionRequest] | type[ChatCompletionRequest]) -> ASGIApp:
     service = Service.of(request)
     wanted = await read_json(request, kind, service.max_body_bytes)
-    return await unless_disconnected(request, _reply(service, wanted))
+    return await unless_disconnected(request.receive, _reply(service, wanted))
 
 
-async def _reply(service: Service, wanted: CompletionRequest | ChatCompletionRequest) -> Response:
+async def _reply(service: Service, wanted: CompletionRequest | ChatCompletionRequest) -> ASGIApp:
     """Return the whole reply, or a stream from the first chunk on: what fails before it fails with a status."""
     if wanted.stream_options is not None and not wanted.stream:
         raise Refusal(400, "stream_options: only a stream has them; set stream", param="stream_options")
@@ -56,7 +57,7 @@ async def _reply(service: Service, wanted: CompletionRequest | ChatCompletionReq
         first = await anext(chunks, None)
         if wanted.stream and first is not None:
             usage = bool(wanted.stream_options and wanted.stream_options.include_usage)
-            return EventStream(_events(generation, first, chunks, wording, usage), source=chunks)
+            return EventStream(partial(_tell, generation, first, chunks, wording, usage), source=chunks)
         async for _ in chunks:
             pass
         return json_response(wording.whole(generation.result))
@@ -82,30 +83,30 @@ async def _begin(service: Service, wanted: CompletionRequest | ChatCompletionReq
     return service.generations.open(stream)
 
 
-async def _events(
+async def _tell(
     generation: Generation,
     first: TextChunk,
     chunks: AsyncGenerator[TextChunk, None],
     wording: Wording,
     include_usage: bool,
-) -> AsyncGenerator[bytes, None]:
-    """Yield the stream's events, those together that are known together.
+    write: Write,
+) -> bytes:
+    """Write the stream's events, those together that are known together; return the last ones.
 
     An error that comes after the first chunk is an event itself, and ends the stream.
     """
     opening = wording.opening()
-    yield (b"" if opening is None else _event(opening)) + _event(wording.delta(first))
+    await write((b"" if opening is None else _event(opening)) + _event(wording.delta(first)))
     try:
         async for chunk in chunks:
             if chunk.text or chunk.logprobs:
-                yield _event(wording.delta(chunk))
+                await write(_event(wording.delta(chunk)))
         result = generation.result
     except (MemSpecError, Refusal) as error:
         refusal = error if isinstance(error, Refusal) else refusal_of(error)
-        yield _event(ErrorReply(error=refusal.body))
-        return
+        return _event(ErrorReply(error=refusal.body))
     usage = _event(wording.usage(result)) if include_usage else b""
-    yield _event(wording.closing(result)) + usage + DONE
+    return _event(wording.closing(result)) + usage + DONE
 
 
 def _event(data: Measured | ErrorReply) -> bytes:

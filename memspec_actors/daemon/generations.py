@@ -64,28 +64,26 @@ class Generation:
     async def chunks(self) -> AsyncGenerator[TextChunk, None]:
         """Yield the chunks. Raises Refusal when a deadline has passed, and what the engine raises."""
         config, loop = self._generations.config, asyncio.get_running_loop()
-        began = loop.time()
-        deadline, is_first = began + config.queue_timeout_s, True
+        began, is_first = loop.time(), True
+        deadline = loop.call_at(began + config.queue_timeout_s, self._refuse_to_wait)
         chunks = aiter(self.stream)
         try:
-            while True:
-                try:
-                    async with asyncio.timeout_at(deadline):
-                        chunk = await anext(chunks)
-                except StopAsyncIteration:
-                    return
-                except TimeoutError as error:
-                    raise self._late(is_first) from error
-                deadline, is_first = began + config.request_timeout_s, False
+            async for chunk in chunks:
+                if is_first:
+                    deadline.cancel()
+                    deadline, is_first = loop.call_at(began + config.request_timeout_s, self._refuse_to_go_on), False
                 yield chunk
         finally:
+            deadline.cancel()
             self._generations.forget(self.stream)
             await chunks.aclose()
 
-    def _late(self, is_first: bool) -> Refusal:
-        config = self._generations.config
-        if is_first:
-            message = f"the request waited {config.queue_timeout_s:g} s for its turn; try again later"
-            return Refusal(503, message, code="queue_timeout")
-        message = f"the request took longer than {config.request_timeout_s:g} s; ask for fewer tokens"
-        return Refusal(504, message, code="request_timeout")
+    def _refuse_to_wait(self) -> None:
+        waited_s = self._generations.config.queue_timeout_s
+        message = f"the request waited {waited_s:g} s for its turn; try again later"
+        self.stream.break_off(Refusal(503, message, code="queue_timeout"))
+
+    def _refuse_to_go_on(self) -> None:
+        took_s = self._generations.config.request_timeout_s
+        message = f"the request took longer than {took_s:g} s; ask for fewer tokens"
+        self.stream.break_off(Refusal(504, message, code="request_timeout"))

@@ -1,13 +1,15 @@
 """``/metrics`` and ``/events``."""
 
 from collections.abc import AsyncGenerator
+from functools import partial
 
 from prometheus_client.exposition import choose_encoder
 from starlette.requests import Request
 from starlette.responses import Response
+from starlette.types import ASGIApp
 
 from memspec_actors.daemon.refusals import Refusal
-from memspec_actors.daemon.server_sent import EventStream, server_sent
+from memspec_actors.daemon.server_sent import MEDIA_TYPE, EventStream, Write, server_sent
 from memspec_actors.daemon.service import Service
 
 __all__ = ["events", "metrics"]
@@ -25,20 +27,21 @@ async def metrics(request: Request) -> Response:
     return Response(encode(Service.of(request).metrics.registry), media_type=content_type)
 
 
-async def events(request: Request) -> Response:
+async def events(request: Request) -> ASGIApp:
     """Stream the event log as it is written; with Last-Event-ID from there on, as far as it is kept."""
     service = Service.of(request)
     if request.method == "HEAD":
-        return Response(media_type=EventStream.media_type)  # the stream itself would never end
+        return Response(media_type=MEDIA_TYPE)  # the stream itself would never end
     given = request.headers.get("last-event-id", "")
     if given and not (given.isascii() and given.isdigit() and len(given) < 19):
         raise Refusal(400, f"Last-Event-ID is {given!r}; it must be the id of an event", param="Last-Event-ID")
     service.admit_event_reader()
     following = service.feed.follow(int(given) if given else service.feed.newest, KEEP_ALIVE_S)
-    return EventStream(_stream(following), source=following, at_end=service.event_reader_left)
+    return EventStream(partial(_tell, following), source=following, at_end=service.event_reader_left)
 
 
-async def _stream(following: AsyncGenerator[tuple[tuple[int, bytes], ...], None]) -> AsyncGenerator[bytes, None]:
-    yield KEEP_ALIVE  # so that the client knows at once that it is connected
+async def _tell(following: AsyncGenerator[tuple[tuple[int, bytes], ...], None], write: Write) -> bytes:
+    await write(KEEP_ALIVE)  # so that the client knows at once that it is connected
     async for batch in following:
-        yield b"".join(server_sent(data, number) for number, data in batch) or KEEP_ALIVE
+        await write(b"".join(server_sent(data, number) for number, data in batch) or KEEP_ALIVE)
+    return b""

@@ -1,14 +1,21 @@
 """Server-sent events: what a stream looks like on the wire."""
 
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import suppress
 from typing import Any
 
-from starlette.responses import StreamingResponse
+from starlette.requests import ClientDisconnect
 from starlette.types import Receive, Scope, Send
 
-__all__ = ["DONE", "EventStream", "server_sent"]
+from memspec_actors.daemon.disconnects import unless_disconnected
+
+__all__ = ["DONE", "MEDIA_TYPE", "EventStream", "Write", "server_sent"]
 
 DONE = b"data: [DONE]\n\n"  # how OpenAI's streams end
+MEDIA_TYPE = "text/event-stream; charset=utf-8"
+_HEADERS = ((b"content-type", MEDIA_TYPE.encode()), (b"cache-control", b"no-store"), (b"x-accel-buffering", b"no"))
+
+Write = Callable[[bytes], Awaitable[None]]
 
 
 def server_sent(data: bytes, id: int | None = None) -> bytes:  # noqa: A002 - the protocol's own word
@@ -17,30 +24,36 @@ def server_sent(data: bytes, id: int | None = None) -> bytes:  # noqa: A002 - th
     return head + b"data: " + data + b"\n\n"
 
 
-class EventStream(StreamingResponse):
-    """Send events as they come; they and their ``source`` are closed at once when the client goes, then ``at_end``.
+class EventStream:
+    """Answer with events as they come: ``tell`` writes them, and returns those that end the stream.
 
-    The source too, since a generator that was never begun has nothing of its own to close.
+    When the client goes, ``tell`` is cancelled at once. ``source``, which it reads from, is closed in any case, then
+    ``at_end`` is called.
     """
-
-    media_type = "text/event-stream"
 
     def __init__(
         self,
-        events: AsyncGenerator[bytes, None],
+        tell: Callable[[Write], Awaitable[bytes]],
         source: AsyncGenerator[Any, None],
         at_end: Callable[[], None] | None = None,
     ) -> None:
-        super().__init__(events, headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"})
-        self._events = events
+        self._tell = tell
         self._source = source
         self._at_end = at_end
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
-            await super().__call__(scope, receive, send)
+            with suppress(ClientDisconnect):
+                await unless_disconnected(receive, self._answer(send))
         finally:
-            await self._events.aclose()
             await self._source.aclose()
             if self._at_end is not None:
                 self._at_end()
+
+    async def _answer(self, send: Send) -> None:
+        async def write(events: bytes) -> None:
+            await send({"type": "http.response.body", "body": events, "more_body": True})
+
+        await send({"type": "http.response.start", "status": 200, "headers": _HEADERS})
+        last = await self._tell(write)
+        await send({"type": "http.response.body", "body": last})

@@ -1,5 +1,8 @@
 """The queue and its deadlines, with streams whose chunks the tests send themselves."""
 
+import asyncio
+import gc
+import weakref
 from typing import Any
 
 import pytest
@@ -87,6 +90,31 @@ async def test_a_request_that_takes_too_long_is_ended() -> None:
         await anext(chunks)
     assert (caught.value.status_code, caught.value.body.code) == (504, "request_timeout")
     assert engine.told == ["submit", "leave"]
+
+
+async def test_a_request_whose_turn_has_come_has_no_place_in_the_queue_to_lose() -> None:
+    """Its text would be cut short by a deadline that it had met."""
+    running, engine, _ = generation(ServeConfig(queue_timeout_s=0.01, request_timeout_s=1e6))
+    running.stream.chunk(chunk("a"))
+    chunks = running.chunks()
+    await anext(chunks)
+    asyncio.get_running_loop().call_later(0.03, running.stream.chunk, chunk("b"))
+    assert (await anext(chunks)).text == "b"
+    assert engine.told == ["submit"]
+    await chunks.aclose()
+
+
+async def test_what_has_ended_is_not_kept_until_its_deadline() -> None:
+    """A busy daemon would hold the texts of the last ten minutes."""
+    running, _, _ = generation(ServeConfig(queue_timeout_s=1e6, request_timeout_s=1e6))
+    running.stream.chunk(chunk("a"))
+    chunks = running.chunks()
+    await anext(chunks)
+    await chunks.aclose()
+    kept = weakref.ref(running)
+    del running, chunks
+    gc.collect()
+    assert kept() is None
 
 
 async def test_closing_the_chunks_leaves_the_engine_at_once() -> None:
