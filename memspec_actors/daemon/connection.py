@@ -6,6 +6,8 @@ from typing import Any
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
+from memspec_actors.daemon.request_parser import RequestParser
+
 __all__ = ["Connection"]
 
 HEAD_TIMEOUT_S = 10.0  # from connecting, or from a later request's first byte, to the end of its headers
@@ -22,6 +24,7 @@ class Connection(HttpToolsProtocol):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
+        self.parser = RequestParser(self)
         self._head = _Deadline(self.loop, HEAD_TIMEOUT_S, self._hang_up)
         self._stall = _Deadline(self.loop, STALL_TIMEOUT_S, self._hang_up)
         self._num_head_bytes = 0
@@ -64,16 +67,22 @@ class Connection(HttpToolsProtocol):
     def on_headers_complete(self) -> None:
         if self._is_replying:
             self._ends, self.cycle.keep_alive = True, False
-        else:
-            super().on_headers_complete()
+            return
+        super().on_headers_complete()
+        if self.parser.should_upgrade():
+            self.cycle.keep_alive = False
 
     def on_body(self, body: bytes) -> None:
         if not self._ends:
             super().on_body(body)
 
     def on_message_complete(self) -> None:
-        if not self._ends:
+        if not self._ends and not self.parser.should_upgrade():  # else its body comes late
             super().on_message_complete()
+
+    def on_late_body_complete(self) -> None:
+        """End a body that came though the request offered an upgrade."""
+        super().on_message_complete()
 
     def send_400_response(self, msg: str) -> None:
         if self._is_replying and self.cycle.response_started:

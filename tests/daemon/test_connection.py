@@ -57,6 +57,32 @@ async def test_what_comes_before_a_reply_has_ended_is_no_request() -> None:
     assert b"".join(bodies) == b"mine"
 
 
+@pytest.mark.parametrize("framing", [b"Content-Length: 4", b"Transfer-Encoding: chunked", b""])
+@pytest.mark.parametrize("size", [1, 1000])
+async def test_the_body_of_a_request_that_offers_an_upgrade_is_read(framing: bytes, size: int) -> None:
+    """Java's HTTP client offers HTTP/2 with each POST; its body would be lost, or taken for another request."""
+    bodies: list[bytes] = []
+
+    async def answer_with_body(scope: Scope, receive: Receive, send: Send) -> None:
+        while (message := await receive())["type"] == "http.request":
+            bodies.append(message["body"])
+            if not message["more_body"]:
+                break
+        await answer(scope, receive, send)
+
+    offer = b"Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAEA\r\n"
+    body = b"" if not framing else b"4\r\nmine\r\n0\r\n\r\n" if b"chunked" in framing else b"mine"
+    post = b"POST / HTTP/1.1\r\nHost: localhost\r\n" + offer + framing + b"\r\n" * bool(framing) + b"\r\n" + body
+    async with serving(answer_with_body) as connect:
+        reader, writer = await connect()
+        for start in range(0, len(post), size):
+            writer.write(post[start : start + size])
+            await asyncio.sleep(0)
+        told = await ended(reader)
+    assert told.startswith(b"HTTP/1.1 200 ") and told.endswith(SERVED)
+    assert b"".join(bodies) == (b"mine" if framing else b"")
+
+
 async def test_a_client_that_goes_after_a_second_request_is_noticed() -> None:
     """The first would be decoded to its end for nobody."""
     begun, gone = asyncio.Event(), asyncio.Event()
