@@ -96,9 +96,9 @@ def held(spec: str) -> StopRule:
     return rule
 
 
-@pytest.mark.parametrize("accept", ["auto", "typical"])
+@pytest.mark.parametrize(("accept", "temperature"), [("auto", 0.0), ("bayes", 0.0), ("auto", 1.0), ("rejection", 1.0)])
 async def test_drafting_in_one_call_gives_text_and_lengths_of_drafting_token_by_token(
-    accept: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    accept: str, temperature: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What runs outside Python would follow other rules than the ones that are named."""
     monkeypatch.setattr("memspec_actors.sessions.stop_rule", held)
@@ -107,7 +107,10 @@ async def test_drafting_in_one_call_gives_text_and_lengths_of_drafting_token_by_
     async with MemSpec.open(Config(events=EventsConfig(path=str(path)), schedule=INLINE)) as engine:
         await keep(engine, "general")
         for stop in ("fixed:5", *HELD):
-            options = {"max_new_tokens": TOKENS, "policy": "static:general", "stop": stop, "accept": accept}
+            options = {
+                "max_new_tokens": 40, "policy": "static:general", "stop": stop, "accept": accept,
+                "sampling": SamplingParams(temperature=temperature, seed=5),
+            }  # fmt: skip
             result = await engine.generate(PROMPT, **options)
             with monkeypatch.context() as patch:
                 patch.setattr(token_rules, "criterion_of", lambda rule: None)
@@ -116,8 +119,8 @@ async def test_drafting_in_one_call_gives_text_and_lengths_of_drafting_token_by_
             ids += [result.request_id, slow.request_id]
     iterations = [record for record in read_events(path) if isinstance(record, events.Iteration)]
     drafted = [[(each.drafted, each.accepted) for each in iterations if each.request_id == one] for one in ids]
-    assert drafted[::2] == drafted[1::2] and min(map(len, drafted)) > 5
-    assert len({num for each in drafted for num, _ in each}) > 8, "all lengths are alike: little is compared"
+    assert drafted[::2] == drafted[1::2] and min(map(len, drafted)) > 3
+    assert len({num for each in drafted for num, _ in each}) > 4, "all lengths are alike: little is compared"
 
 
 async def test_a_draft_alone_decodes_its_own_text_and_says_so() -> None:

@@ -77,7 +77,7 @@ def decoding(target: Runner, draft: Runner, num_ids: int, seconds: float) -> Cal
             judge_unseen(text[1:], target.forward(text, caches[0])[:, :num_ids])
         else:
             assert isinstance(draft, LeanRunner)
-            drafted, _ = draft.draft_until([7], caches[1], DRAFTED, num_ids, StopCriterion(DRAFTED))
+            drafted, *_ = draft.draft_until([7], caches[1], DRAFTED, num_ids, StopCriterion(DRAFTED))
             target.forward([7, *drafted], caches[0])[:, :num_ids].argmax(-1).tolist()
         for cache in caches:
             cache.truncate(CONTEXT)

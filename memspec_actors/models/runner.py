@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from memspec_actors.speculation.criterion import StopCriterion
+from memspec_actors.speculation.proposing import Drawing
 
 __all__ = ["AdaptiveDrafter", "Cache", "GreedyDrafter", "Runner", "checked_truncation"]
 
@@ -80,11 +81,13 @@ class AdaptiveDrafter(Protocol):
     """A runner that drafts as many tokens as a stop rule wants in one call."""
 
     def draft_until(
-        self, ids: Sequence[int], cache: Cache, num: int, num_ids: int, stop: StopCriterion
-    ) -> tuple[list[int], list[float]]:
-        """Draft as `GreedyDrafter.draft` does until ``stop`` ends it, or with ``num`` tokens.
+        self, ids: Sequence[int], cache: Cache, num: int, num_ids: int, stop: StopCriterion, drawing: Drawing
+    ) -> tuple[list[int], list[float], list[Tensor]]:
+        """Append T tokens to ``cache`` and draft on until ``stop`` ends it, or with ``num`` >= 1 tokens.
 
-        Returns the tokens and the signal of each. Raises as `Runner.forward` does.
+        Only the first ``num_ids`` ids are drafted; all tokens but the last are appended. Returns the drafted tokens,
+        their signals and, if ``drawing`` keeps them, distributions. Logits that nothing can be sampled from end the
+        draft, too. Raises as `Runner.forward` does.
         """
         ...
 

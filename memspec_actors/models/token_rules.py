@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+import torch
 from torch import Tensor
 
 from memspec_actors.errors import InvalidLogits
@@ -10,10 +11,11 @@ from memspec_actors.models.drafting.draft_cache import BoundDraft
 from memspec_actors.models.runner import AdaptiveDrafter, Cache, GreedyDrafter
 from memspec_actors.protocols.messages import ThresholdsPublished
 from memspec_actors.protocols.requests import GenerationRequest
-from memspec_actors.speculation.accept import AcceptanceRule, Draw, Exact, Proposal, Verdict, propose
+from memspec_actors.speculation.accept import AcceptanceRule, Draw, Exact, Proposal, Verdict
 from memspec_actors.speculation.adjustment import LogitAdjustment
 from memspec_actors.speculation.lossy import Bayes
-from memspec_actors.speculation.sampling import PositionNoise
+from memspec_actors.speculation.proposing import Drawing, propose
+from memspec_actors.speculation.sampling import KEPT_ROWS, Filters, PositionNoise
 from memspec_actors.speculation.stop import StopRule, criterion_of
 
 __all__ = ["TokenRules"]
@@ -40,12 +42,13 @@ class TokenRules:
     @property
     def drafts_blindly(self) -> bool:
         """Tell whether all of a draft's tokens are its likeliest, and none is looked at before the last."""
-        return self.drafts_maxima and not self.stop_rule.reads_probs and criterion_of(self.stop_rule) is not None
-
-    @property
-    def drafts_maxima(self) -> bool:
-        """Tell whether a draft's largest logits decide, as they come, and no more of them is wanted than a signal."""
-        return self.request.sampling.greedy and self.adjustment is None and not self.accept.needs_draft_probs
+        return (
+            self.request.sampling.greedy
+            and self.adjustment is None
+            and not self.accept.needs_draft_probs
+            and not self.stop_rule.reads_probs
+            and criterion_of(self.stop_rule) is not None
+        )
 
     @property
     def takes_maxima(self) -> bool:
@@ -66,14 +69,20 @@ class TokenRules:
 
         Returns them, and the stop rule's signal of each.
         """
-        rule, feed = self.stop_rule, tokens[cache.length :]
-        criterion = criterion_of(rule) if self.drafts_maxima else None
-        if criterion is not None and isinstance(bound.runner, AdaptiveDrafter):
-            ids, gave = bound.runner.draft_until(feed, cache, length, bound.num_common, criterion)
-            return Proposal(tuple(ids)), tuple(gave)
+        feed, criterion = tokens[cache.length :], criterion_of(self.stop_rule)
+        if criterion is not None and isinstance(bound.runner, AdaptiveDrafter) and self._draws_ahead(length):
+            drawing = self._drawing(len(tokens), length)
+            ids, signals, probs = bound.runner.draft_until(feed, cache, length, bound.num_common, criterion, drawing)
+            return Proposal(tuple(ids), torch.stack(probs) if probs else None, bound.num_common), tuple(signals)
         if self.drafts_blindly and isinstance(bound.runner, GreedyDrafter):
             ids = bound.runner.draft(feed, cache, length, bound.num_common)
             return Proposal(tuple(ids)), (0.0,) * length
+        return self._draft_by_tokens(bound, cache, tokens, length)
+
+    def _draft_by_tokens(
+        self, bound: BoundDraft, cache: Cache, tokens: Sequence[int], length: int
+    ) -> tuple[Proposal, tuple[float, ...]]:
+        rule, feed = self.stop_rule, tokens[cache.length :]
         draws: list[Draw] = []
         signals: list[float] = []
         while len(draws) < length:
@@ -105,6 +114,18 @@ class TokenRules:
         """Judge k proposed tokens by the target's logits (k + 1, ``num_ids``). Raises InvalidLogits."""
         adjusted = self._adjusted(self._at_hand(logits), tokens, proposal.ids)
         return self.accept.verify(proposal, adjusted, self.request.sampling, self._noise, len(tokens))
+
+    def _draws_ahead(self, num: int) -> bool:
+        """Tell whether all that ``num`` tokens are drawn with is known before the first, and is held."""
+        return self.adjustment is None and (self.request.sampling.greedy or num < KEPT_ROWS)
+
+    def _drawing(self, position: int, num: int) -> Drawing:
+        """Return how tokens for ``num`` positions are drawn."""
+        sampling, keeps_probs = self.request.sampling, self.accept.needs_draft_probs
+        if sampling.greedy:
+            return Drawing(None, [], keeps_probs)
+        arrivals = [self._noise.arrivals(each, self.num_ids) for each in range(position, position + num)]
+        return Drawing(Filters.of(sampling), arrivals, keeps_probs)
 
     def _at_hand(self, logits: Tensor) -> Tensor:
         """Return logits where rules go about them: on the host, but where no more than maxima are taken."""

@@ -1,4 +1,4 @@
-"""Propose tokens with a draft and decide, from the target's logits, how many of them stand."""
+"""Decide, from the target's logits, how many of the tokens that a draft proposes stand."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -6,7 +6,6 @@ from typing import NamedTuple, Protocol, runtime_checkable
 
 import torch
 from torch import Tensor
-from torch.nn.functional import pad
 
 from memspec_actors.errors import InvalidLogits
 from memspec_actors.protocols.requests import SamplingParams
@@ -22,7 +21,6 @@ __all__ = [
     "Verdict",
     "argmax_of",
     "judge_unseen",
-    "propose",
 ]
 
 
@@ -46,7 +44,7 @@ class Proposal:
 
     @classmethod
     def of(cls, draws: Sequence[Draw], num_common: int | None = None) -> "Proposal":
-        """Gather what ``propose`` returned for consecutive positions."""
+        """Gather what was drawn for consecutive positions."""
         rows = [draw.probs for draw in draws if draw.probs is not None]
         return cls(tuple(draw.id for draw in draws), torch.stack(rows) if rows else None, num_common)
 
@@ -182,33 +180,6 @@ def judge_unseen(drafted: Tensor, target_logits: Tensor) -> tuple[tuple[int, ...
         own = argmax_of(target_logits)  # raises, naming the logits
     num_accepted = _common_prefix(ids, own)
     return ids, Verdict(num_accepted, own[num_accepted])
-
-
-def propose(
-    logits: Tensor,
-    params: SamplingParams,
-    noise: PositionNoise,
-    position: int,
-    rule: AcceptanceRule,
-    width: int | None = None,
-    *,
-    keep_probs: bool = False,
-) -> Draw:
-    """Draw the draft's token for ``position`` from its logits (V,); greedy costs one argmax.
-
-    ``width`` is the target's number of ids: ids that the draft lacks get probability 0, so that both distributions
-    have one support and both models share the noise. The distribution comes back with the token if ``rule`` needs it
-    or ``keep_probs`` says so; greedy it is the softmax of ``logits``, not widened. Greedy does not look for NaN:
-    whatever its argmax, verification rejects it. Raises InvalidLogits when sampling from NaN.
-    """
-    keep_probs = keep_probs or rule.needs_draft_probs
-    if params.greedy:
-        return Draw(int(logits.argmax()), torch.softmax(logits.float(), dim=-1) if keep_probs else None)
-    if width is not None and width > logits.shape[-1]:
-        logits = pad(logits, (0, width - logits.shape[-1]), value=float("-inf"))
-    probs = probabilities(logits, params)
-    token_id = choose(probs, noise.arrivals(position, probs.shape[-1]))
-    return Draw(token_id, probs if keep_probs else None)
 
 
 def _draw(logits: Tensor, params: SamplingParams, noise: PositionNoise, position: int) -> int:

@@ -2,17 +2,35 @@
 
 import math
 from enum import IntEnum
+from typing import NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
+from torch.nn.functional import pad
 
 from memspec_actors.errors import InvalidLogits
 from memspec_actors.protocols.requests import SamplingParams
+from memspec_actors.speculation.stop import MAX_GAIN_TOKENS
 
-__all__ = ["PositionNoise", "Stream", "choose", "probabilities"]
+__all__ = ["KEPT_ROWS", "Filters", "PositionNoise", "Stream", "choose", "diagnosis", "probabilities", "sampled"]
 
-KEPT_ROWS = 32  # rows of proposal noise kept between drafting and verification: more than any draft is long
+KEPT_ROWS = MAX_GAIN_TOKENS + 1  # of proposal noise, for verification: one more than an adaptive draft has tokens
+TINY = torch.finfo(torch.float32).tiny
+MAX_TOP_K = 1 << 31  # TorchScript's integers end, and no vocabulary is as large
+
+
+class Filters(NamedTuple):
+    """What `SamplingParams` says of the distribution that is sampled from."""
+
+    temperature: float
+    top_k: int
+    top_p: float
+    min_p: float
+
+    @classmethod
+    def of(cls, params: SamplingParams) -> "Filters":
+        return cls(float(params.temperature), min(params.top_k, MAX_TOP_K), float(params.top_p), float(params.min_p))
 
 
 def probabilities(logits: Tensor, params: SamplingParams) -> Tensor:
@@ -25,20 +43,26 @@ def probabilities(logits: Tensor, params: SamplingParams) -> Tensor:
     """
     if params.greedy:
         raise ValueError("temperature is 0: greedy decoding takes the argmax and has no distribution")
-    logits = logits.float()
-    # The maximum is taken off first, so that a temperature near 0 gives -inf and not NaN.
-    centred = logits - logits.amax(dim=-1, keepdim=True)
-    scaled = centred / max(params.temperature, torch.finfo(torch.float32).tiny)
-    if params.top_k:
-        scaled = scaled.masked_fill(scaled < _top_k_floor(scaled, params.top_k), float("-inf"))
-    probs = torch.softmax(scaled, dim=-1)
-    if math.isnan(float(probs[..., 0].sum())):  # NaN, +inf and masking every token each make a whole row NaN
-        raise InvalidLogits(_diagnosis(logits))
-    if params.top_p < 1.0:
-        probs = _keep_from(probs, _top_p_floor(probs, params.top_p))
-    if params.min_p > 0.0:
-        probs = _keep_from(probs, params.min_p * probs.amax(dim=-1, keepdim=True))
-    return probs
+    filters = Filters.of(params)
+    probs = _tempered(logits, filters)
+    if _is_nan(probs):
+        raise InvalidLogits(diagnosis(logits))
+    return _truncated(probs, filters)
+
+
+def sampled(logits: Tensor, filters: Filters, arrivals: Tensor) -> tuple[int, Tensor]:
+    """Draw one of W ids from the logits (V,) of the first V; return it, and the distribution (W,) it was drawn from.
+
+    ``arrivals`` (W,) are its position's. The id is -1 where `probabilities` raises. TorchScript as well as Python.
+    """
+    num_lacking = arrivals.size(0) - logits.size(0)
+    if num_lacking > 0:
+        logits = pad(logits, [0, num_lacking], value=float("-inf"))
+    probs = _tempered(logits, filters)
+    if _is_nan(probs):
+        return -1, probs
+    probs = _truncated(probs, filters)
+    return choose(probs, arrivals), probs
 
 
 class Stream(IntEnum):
@@ -113,6 +137,31 @@ def choose(weights: Tensor, arrivals: Tensor) -> int:
     return int((weights / arrivals.to(weights.device)).argmax())
 
 
+def _tempered(logits: Tensor, filters: Filters, tiny: float = TINY) -> Tensor:
+    """Apply temperature and top-k; a row that is no distribution becomes NaN."""
+    logits = logits.float()
+    # The maximum is taken off first, so that a temperature near 0 gives -inf and not NaN.
+    centred = logits - logits.amax(dim=-1, keepdim=True)
+    scaled = centred / (filters.temperature if filters.temperature > tiny else tiny)
+    if filters.top_k != 0:
+        scaled = scaled.masked_fill(scaled < _top_k_floor(scaled, filters.top_k), float("-inf"))
+    return torch.softmax(scaled, dim=-1)
+
+
+def _is_nan(probs: Tensor) -> bool:
+    """Tell whether a row is NaN: a NaN logit, +inf and masking every token each make the whole of it so."""
+    return math.isnan(float(probs[..., 0].sum()))
+
+
+def _truncated(probs: Tensor, filters: Filters) -> Tensor:
+    """Apply top-p and min-p."""
+    if filters.top_p < 1.0:
+        probs = _keep_from(probs, _top_p_floor(probs, filters.top_p))
+    if filters.min_p > 0.0:
+        probs = _keep_from(probs, filters.min_p * probs.amax(dim=-1, keepdim=True))
+    return probs
+
+
 def _top_k_floor(scaled: Tensor, k: int) -> Tensor:
     return scaled.topk(min(k, scaled.shape[-1]), dim=-1).values[..., -1:]  # (..., 1)
 
@@ -133,8 +182,9 @@ def _keep_from(probs: Tensor, floor: Tensor) -> Tensor:
     return kept / kept.sum(dim=-1, keepdim=True)
 
 
-def _diagnosis(logits: Tensor) -> str:
-    best = logits.amax(dim=-1).flatten()
+def diagnosis(logits: Tensor) -> str:
+    """Say of logits (V,) or (T, V), of which at least a row is no distribution, what is wrong with it."""
+    best = logits.float().amax(dim=-1).flatten()
     row = int((~best.isfinite()).nonzero()[0])
     value = float(best[row])
     what = "every token is masked" if value == float("-inf") else f"the largest logit is {value}"

@@ -19,6 +19,7 @@ __all__ = [
     "CONFIDENCE_FIRST",
     "HEURISTIC_FIRST",
     "MAX_ADAPTIVE_TOKENS",
+    "MAX_GAIN_TOKENS",
     "StatedRule",
     "StopRule",
     "criterion_of",

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from memspec_actors.errors import ConfigError, InvalidLogits, InvalidRequest
 from memspec_actors.protocols.requests import SamplingParams
-from memspec_actors.speculation.accept import Draw, Exact, Match, Proposal, Rejection, Verdict, propose
+from memspec_actors.speculation.accept import Draw, Exact, Match, Proposal, Rejection, Verdict
+from memspec_actors.speculation.proposing import propose
 from memspec_actors.speculation.rules import acceptance_rule
 from memspec_actors.speculation.sampling import PositionNoise, probabilities
 

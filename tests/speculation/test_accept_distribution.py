@@ -21,8 +21,8 @@ from memspec_actors.speculation.accept import (
     Proposal,
     Rejection,
     Verdict,
-    propose,
 )
+from memspec_actors.speculation.proposing import propose
 from memspec_actors.speculation.sampling import PositionNoise, Stream, choose, probabilities
 
 FALSE_ALARM = 1e-8

@@ -19,6 +19,7 @@ from transformers.generation.logits_process import (
 from memspec_actors.errors import InvalidLogits
 from memspec_actors.protocols.requests import SamplingParams
 from memspec_actors.speculation.sampling import PositionNoise, Stream, choose, probabilities
+from memspec_actors.speculation.stop import stop_rule
 
 FALSE_ALARM = 1e-8
 
@@ -131,6 +132,13 @@ def test_noise_survives_more_positions_than_are_kept() -> None:
     early = [noise.arrivals(position, 5).clone() for position in range(200)]
     assert all(torch.equal(early[position], noise.arrivals(position, 5)) for position in range(200))
     assert all(torch.equal(early[position], PositionNoise(1).arrivals(position, 5)) for position in (0, 50, 199))
+
+
+def test_noise_of_the_longest_draft_is_kept_until_it_is_verified() -> None:
+    """Verification would make it all anew, which takes about as long as to draft."""
+    noise, num_rows = PositionNoise(1), stop_rule("gain").max_tokens + 1
+    rows = [noise.arrivals(position, 5) for position in range(num_rows)]
+    assert all(noise.arrivals(position, 5) is row for position, row in enumerate(rows))
 
 
 def test_noise_of_an_id_does_not_depend_on_the_width() -> None:

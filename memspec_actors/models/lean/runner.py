@@ -17,6 +17,7 @@ from memspec_actors.models.lean.memory import Memory, has_row
 from memspec_actors.models.lean.weights import ModelWeights
 from memspec_actors.models.runner import Cache
 from memspec_actors.speculation.criterion import StopCriterion
+from memspec_actors.speculation.proposing import LIKELIEST, Drawing
 
 __all__ = ["LeanRunner"]
 
@@ -62,22 +63,29 @@ class LeanRunner:
 
     @torch.inference_mode()
     def draft_until(
-        self, ids: Sequence[int], cache: Cache, num: int, num_ids: int, stop: StopCriterion
-    ) -> tuple[list[int], list[float]]:
-        """Append T tokens to ``cache`` and go on greedily until ``stop`` ends it, or with ``num`` >= 1 tokens.
+        self,
+        ids: Sequence[int],
+        cache: Cache,
+        num: int,
+        num_ids: int,
+        stop: StopCriterion,
+        drawing: Drawing = LIKELIEST,
+    ) -> tuple[list[int], list[float], list[Tensor]]:
+        """Append T tokens to ``cache`` and draft on until ``stop`` ends it, or with ``num`` >= 1 tokens.
 
-        Only the first ``num_ids`` ids are drafted; all tokens but the last are appended. Returns the drafted tokens and
-        the signal of each. Raises as `forward` does.
+        Only the first ``num_ids`` ids are drafted; all tokens but the last are appended. Returns the drafted tokens,
+        their signals and, if ``drawing`` keeps them, distributions. Logits that nothing can be sampled from end the
+        draft, too. Raises as `forward` does.
         """
         own = self._own(cache)
         self.check(ids)
         own.reserve(len(ids) + num - 1)
         with as_written():
-            drafted, signals = self._pass.draft_until(
-                list(ids), own.length, num, num_ids, stop, self._has_one, own.memory
+            drafted, signals, probs = self._pass.draft_until(
+                list(ids), own.length, num, num_ids, stop, drawing, self._has_one, own.memory
             )
         own.extend(own.length + len(ids) + len(drafted) - 1)
-        return drafted, signals
+        return drafted, signals, probs
 
     def fixed(self, token: Tensor, place: Tensor, memory: Memory) -> Tensor:
         """Run one token at a place, both (1,) int64 tensors that are not looked at, and return its logits (1, V).

@@ -77,12 +77,22 @@ class TokenByToken:
         return self._runner.forward(ids, cache, last_only)
 
 
-def rules_of(rule: StopRule) -> TokenRules:
+METHODS = [
+    ("exact", SamplingParams()),
+    ("bayes", SamplingParams()),
+    ("match", SamplingParams(temperature=0.8)),
+    ("match", SamplingParams(temperature=1.3, top_k=20, min_p=0.02)),
+    ("rejection", SamplingParams(temperature=1, top_p=0.9)),
+    ("match", SamplingParams(temperature=5e-324, top_k=10**20, top_p=1e-300, min_p=1)),
+]
+
+
+def rules_of(rule: StopRule, accept: str, sampling: SamplingParams) -> TokenRules:
     request = GenerationRequest(
-        request_id="r", prompt_ids=(1,), max_new_tokens=60, sampling=SamplingParams(), seed=0, policy="static:a",
-        stop_rule="", accept="auto", lossless=True,
+        request_id="r", prompt_ids=(1,), max_new_tokens=60, sampling=sampling, seed=0, policy="static:a",
+        stop_rule="", accept=accept, lossless=True,
     )  # fmt: skip
-    return TokenRules(request, 97, acceptance_rule("auto", greedy=True), rule, None)
+    return TokenRules(request, 97, acceptance_rule(accept, greedy=sampling.greedy), rule, None)
 
 
 SPREAD = {"entropy": (0.0, 3.0), "confidence": (0.0, 1.0), "adaedl": (-0.2, 1.0), "gain": (0.0, 1.0)}
@@ -101,10 +111,11 @@ def stop_rules(draw: st.DrawFn) -> StopRule:
     return rule
 
 
-@settings(max_examples=150)
+@settings(max_examples=200)
 @given(
     name=st.sampled_from(RUNNERS),
     rule=stop_rules(),
+    method=st.sampled_from(METHODS),
     seed=st.integers(0, 1000),
     num_read=st.integers(0, NUM_POSITIONS - 3),
     num_unread=st.integers(1, 2),
@@ -115,6 +126,7 @@ def test_one_call_drafts_what_a_loop_over_tokens_does(
     runners: dict[str, LeanRunner],
     name: str,
     rule: StopRule,
+    method: tuple[str, SamplingParams],
     seed: int,
     num_read: int,
     num_unread: int,
@@ -122,21 +134,25 @@ def test_one_call_drafts_what_a_loop_over_tokens_does(
     num_ids: int,
 ) -> None:
     """Else the length of a draft, and all that is learned from its signals, would depend on how it was drafted."""
-    tokens, runner, rules = random_ids(num_read + num_unread, seed), runners[name], rules_of(rule)
+    tokens, runner = random_ids(num_read + num_unread, seed), runners[name]
     length = min(most, rule.max_tokens, NUM_POSITIONS - len(tokens))
-    found, after = [], []
+    found, probs, after = [], [], []
     for each in (runner, TokenByToken(runner)):
         cache = each.new_cache(NUM_POSITIONS)
         if num_read:
             each.forward(tokens[:num_read], cache, last_only=True)
+        bound, rules = BoundDraft(ResidentDraft("a", 1), each, num_ids), rules_of(rule, *method)
         with torch.inference_mode():
-            proposal, signals = rules.draft(BoundDraft(ResidentDraft("a", 1), each, num_ids), cache, tokens, length)
-        found.append((proposal.ids, signals, cache.length))
+            proposal, signals = rules.draft(bound, cache, tokens, length)
+        found.append((proposal.ids, signals))
+        probs.append(proposal.probs)
+        assert cache.length >= len(tokens) + len(proposal.ids) - 1
+        cache.truncate(len(tokens) + len(proposal.ids) - 1)
         after.append(each.forward([5], cache))
-    (ids, signals, num_held), (expected_ids, expected_signals, expected_held) = found
-    assert ids == expected_ids and num_held == expected_held == len(tokens) + len(ids) - 1
+    (ids, signals), (expected_ids, expected_signals) = found
+    assert ids == expected_ids and all(token < num_ids for token in ids)
     assert signals == pytest.approx(expected_signals, abs=1e-4, nan_ok=True)
-    assert max(ids) < num_ids
+    torch.testing.assert_close(*probs, atol=1e-4, rtol=0, equal_nan=True)
     torch.testing.assert_close(*after, atol=1e-3, rtol=0, equal_nan=True)
 
 
@@ -147,7 +163,7 @@ def test_a_rule_stops_a_call_before_its_bound(runners: dict[str, LeanRunner]) ->
     assert criterion is not None
     for seed in range(20):
         cache = runners["llama"].new_cache(NUM_POSITIONS)
-        ids, signals = runners["llama"].draft_until(random_ids(9, seed), cache, 20, 97, criterion)
+        ids, signals, _ = runners["llama"].draft_until(random_ids(9, seed), cache, 20, 97, criterion)
         assert all(signal >= 0.4 for signal in signals[:-1])
         assert signals[-1] < 0.4 or len(ids) == 20
         lengths.append(len(ids))
@@ -162,7 +178,7 @@ def test_a_draft_that_went_wrong_ends(runners: dict[str, LeanRunner]) -> None:
         criterion = criterion_of(rule)
         assert criterion is not None
         cache = runners["llama-sick"].new_cache(NUM_POSITIONS)
-        ids, signals = runners["llama-sick"].draft_until([3, 14], cache, 20, 97, criterion)
+        ids, signals, _ = runners["llama-sick"].draft_until([3, 14], cache, 20, 97, criterion)
         assert len(ids) == 1 and not signals[0] > -math.inf
 
 
@@ -175,5 +191,5 @@ def test_refused_drafting_leaves_the_cache_as_it_was(runners: dict[str, LeanRunn
         with pytest.raises(error):
             runner.draft_until(ids, cache, num, 97, stop)
         assert cache.length == NUM_POSITIONS - 3
-    ids, _ = runner.draft_until([5], cache, 3, 97, stop)
+    ids, *_ = runner.draft_until([5], cache, 3, 97, stop)
     assert len(ids) == 3 and cache.length == NUM_POSITIONS
