@@ -31,7 +31,7 @@ def serve(
     given = {"host": host, "port": port, "uds": uds, "api_key": api_key}
     chosen = _with_overrides(load_config(config), given, policy, events)
 
-    from memspec_actors.daemon.access import check_exposure
+    from memspec_actors.daemon.http.access import check_exposure
 
     check_exposure(chosen.serve, without_key=without_key)
     import anyio

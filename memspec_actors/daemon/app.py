@@ -9,10 +9,10 @@ from starlette.routing import Mount, Route
 from starlette.types import ASGIApp
 
 from memspec_actors.daemon import completions, dashboard, drafts, monitoring, openapi, status
-from memspec_actors.daemon.access import AccessControl
-from memspec_actors.daemon.refusals import respond_to_refusal, respond_to_unexpected
+from memspec_actors.daemon.http.access import AccessControl
+from memspec_actors.daemon.http.refusals import respond_to_refusal, respond_to_unexpected
+from memspec_actors.daemon.http.unread_bodies import UnreadBodies
 from memspec_actors.daemon.service import Service
-from memspec_actors.daemon.unread_bodies import UnreadBodies
 
 __all__ = ["create_app"]
 

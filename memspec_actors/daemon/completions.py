@@ -7,15 +7,15 @@ import msgspec
 from starlette.requests import Request
 from starlette.types import ASGIApp
 
-from memspec_actors.daemon.bodies import read_json
-from memspec_actors.daemon.disconnects import unless_disconnected
 from memspec_actors.daemon.generations import Generation
-from memspec_actors.daemon.json_response import json_response
+from memspec_actors.daemon.http.bodies import read_json
+from memspec_actors.daemon.http.disconnects import unless_disconnected
+from memspec_actors.daemon.http.json_response import json_response
+from memspec_actors.daemon.http.refusals import Refusal, refusal_of
+from memspec_actors.daemon.http.server_sent import DONE, EventStream, Write, server_sent
 from memspec_actors.daemon.logprobs import TokenTexts
 from memspec_actors.daemon.options import max_new_tokens, param_of, prompt_of, sampling_of, scheduling_of
-from memspec_actors.daemon.refusals import Refusal, refusal_of
 from memspec_actors.daemon.replies import ChatWording, CompletionWording, Wording
-from memspec_actors.daemon.server_sent import DONE, EventStream, Write, server_sent
 from memspec_actors.daemon.service import Service
 from memspec_actors.errors import ConfigError, MemSpecError
 from memspec_actors.protocols.http import ChatCompletionRequest, CompletionRequest, ErrorReply, Measured

@@ -5,8 +5,8 @@ from typing import cast, get_args
 from starlette.requests import Request
 from starlette.responses import Response
 
-from memspec_actors.daemon.json_response import json_response
-from memspec_actors.daemon.refusals import Refusal, refusal_of
+from memspec_actors.daemon.http.json_response import json_response
+from memspec_actors.daemon.http.refusals import Refusal, refusal_of
 from memspec_actors.daemon.service import Service
 from memspec_actors.errors import InvalidRequest, MemSpecError
 from memspec_actors.protocols.http import DraftList, DraftStatus

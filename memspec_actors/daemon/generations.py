@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import AsyncGenerator
 
 from memspec_actors.config import ServeConfig
-from memspec_actors.daemon.refusals import Refusal
+from memspec_actors.daemon.http.refusals import Refusal
 from memspec_actors.errors import EngineClosed
 from memspec_actors.protocols.results import GenerationResult, TextChunk
 from memspec_actors.stream import TextStream

@@ -8,8 +8,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import ASGIApp
 
-from memspec_actors.daemon.refusals import Refusal
-from memspec_actors.daemon.server_sent import MEDIA_TYPE, EventStream, Write, server_sent
+from memspec_actors.daemon.http.refusals import Refusal
+from memspec_actors.daemon.http.server_sent import MEDIA_TYPE, EventStream, Write, server_sent
 from memspec_actors.daemon.service import Service
 
 __all__ = ["events", "metrics"]

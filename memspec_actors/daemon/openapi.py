@@ -8,7 +8,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from memspec_actors import __version__
-from memspec_actors.daemon.json_response import json_response
+from memspec_actors.daemon.http.json_response import json_response
 from memspec_actors.protocols.http import (
     ChatCompletion,
     ChatCompletionRequest,

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 from msgspec import UNSET, UnsetType
 
-from memspec_actors.daemon.refusals import Refusal
+from memspec_actors.daemon.http.refusals import Refusal
 from memspec_actors.protocols.http import ChatCompletionRequest, CompletionRequest, GenerationFields
 from memspec_actors.protocols.requests import SamplingParams
 

@@ -13,8 +13,8 @@ import anyio
 import uvicorn
 
 from memspec_actors.daemon.app import create_app
-from memspec_actors.daemon.connection import Connection
-from memspec_actors.daemon.listening import address_of, listen
+from memspec_actors.daemon.http.connection import Connection
+from memspec_actors.daemon.http.listening import address_of, listen
 from memspec_actors.daemon.service import Service
 from memspec_actors.engine import MemSpec
 

@@ -10,8 +10,8 @@ from starlette.requests import HTTPConnection
 from memspec_actors.config import Config, zoo_name
 from memspec_actors.daemon.feed import EventFeed
 from memspec_actors.daemon.generations import Generations
+from memspec_actors.daemon.http.refusals import Refusal
 from memspec_actors.daemon.metrics import Metrics
-from memspec_actors.daemon.refusals import Refusal
 from memspec_actors.engine import MemSpec
 from memspec_actors.hub import hub_model
 from memspec_actors.protocols.events import Event

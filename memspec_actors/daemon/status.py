@@ -3,7 +3,7 @@
 from starlette.requests import Request
 from starlette.responses import Response
 
-from memspec_actors.daemon.json_response import json_response
+from memspec_actors.daemon.http.json_response import json_response
 from memspec_actors.daemon.service import Service
 from memspec_actors.protocols.http import Health, Model, ModelList
 

@@ -8,7 +8,7 @@ import uvicorn
 from starlette.types import ASGIApp, Receive, Scope, Send
 from uvicorn.server import ServerState
 
-from memspec_actors.daemon.connection import Connection
+from memspec_actors.daemon.http.connection import Connection
 
 __all__ = ["SERVED", "START", "Connect", "answer", "ended", "serving"]
 

@@ -11,9 +11,9 @@ import httpx2
 import pytest
 
 from memspec_actors.config import Config, ServeConfig
-from memspec_actors.daemon import unread_bodies
 from memspec_actors.daemon.app import create_app
-from memspec_actors.daemon.refusals import refusal_of
+from memspec_actors.daemon.http import unread_bodies
+from memspec_actors.daemon.http.refusals import refusal_of
 from memspec_actors.daemon.service import MAX_EVENT_READERS, Service
 from memspec_actors.errors import DeviceFull, InvalidLogits
 from memspec_actors.models.text.tokenizer import Tokenizer

@@ -9,7 +9,7 @@ import pytest
 
 from memspec_actors.config import ServeConfig
 from memspec_actors.daemon.generations import Generation, Generations
-from memspec_actors.daemon.refusals import Refusal
+from memspec_actors.daemon.http.refusals import Refusal
 from memspec_actors.errors import EngineClosed
 from memspec_actors.protocols.results import TextChunk
 from memspec_actors.stream import TextStream

@@ -5,8 +5,8 @@ from typing import Any
 import msgspec
 import pytest
 
+from memspec_actors.daemon.http.refusals import Refusal
 from memspec_actors.daemon.options import max_new_tokens, prompt_of, sampling_of, scheduling_of
-from memspec_actors.daemon.refusals import Refusal
 from memspec_actors.protocols.http import ChatCompletionRequest, CompletionRequest
 from memspec_actors.protocols.requests import SamplingParams
 

@@ -15,7 +15,7 @@ import httpx2
 import pytest
 
 from memspec_actors.cli import main
-from memspec_actors.daemon.connection import HEAD_TIMEOUT_S
+from memspec_actors.daemon.http.connection import HEAD_TIMEOUT_S
 from memspec_actors.protocols.events import SystemStopped
 from memspec_actors.telemetry.reader import read_events
 

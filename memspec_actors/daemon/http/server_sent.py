@@ -7,7 +7,7 @@ from typing import Any
 from starlette.requests import ClientDisconnect
 from starlette.types import Receive, Scope, Send
 
-from memspec_actors.daemon.disconnects import unless_disconnected
+from memspec_actors.daemon.http.disconnects import unless_disconnected
 
 __all__ = ["DONE", "MEDIA_TYPE", "EventStream", "Write", "server_sent"]
 

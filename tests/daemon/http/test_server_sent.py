@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from starlette.types import Message
 
-from memspec_actors.daemon.server_sent import EventStream, Write, server_sent
+from memspec_actors.daemon.http.server_sent import EventStream, Write, server_sent
 
 pytestmark = pytest.mark.anyio
 

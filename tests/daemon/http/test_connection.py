@@ -5,7 +5,7 @@ import asyncio
 import pytest
 from starlette.types import Receive, Scope, Send
 
-from memspec_actors.daemon import connection
+from memspec_actors.daemon.http import connection
 from tests.daemon.sockets import SERVED, START, answer, ended, serving
 
 pytestmark = pytest.mark.anyio

@@ -7,7 +7,7 @@ from typing import TypeVar
 import msgspec
 from starlette.requests import Request
 
-from memspec_actors.daemon.refusals import Refusal
+from memspec_actors.daemon.http.refusals import Refusal
 
 __all__ = ["read_json"]
 

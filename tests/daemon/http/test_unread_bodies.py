@@ -8,8 +8,8 @@ from starlette.types import Receive, Scope, Send
 
 from memspec_actors.config import Config
 from memspec_actors.daemon.app import create_app
+from memspec_actors.daemon.http.unread_bodies import UnreadBodies
 from memspec_actors.daemon.service import Service
-from memspec_actors.daemon.unread_bodies import UnreadBodies
 from tests.daemon.sockets import SERVED, START, answer, ended, serving
 
 pytestmark = pytest.mark.anyio

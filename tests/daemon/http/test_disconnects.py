@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from starlette.requests import ClientDisconnect
 
-from memspec_actors.daemon.disconnects import unless_disconnected
+from memspec_actors.daemon.http.disconnects import unless_disconnected
 
 pytestmark = pytest.mark.anyio
 

@@ -8,7 +8,7 @@ import pytest
 from starlette.types import Receive, Scope, Send
 
 from memspec_actors.config import ServeConfig
-from memspec_actors.daemon.access import AccessControl, check_exposure
+from memspec_actors.daemon.http.access import AccessControl, check_exposure
 from memspec_actors.errors import ConfigError
 
 pytestmark = pytest.mark.anyio

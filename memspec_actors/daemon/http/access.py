@@ -8,8 +8,8 @@ from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from memspec_actors.config import ServeConfig
-from memspec_actors.daemon.json_response import json_response
-from memspec_actors.daemon.refusals import Refusal
+from memspec_actors.daemon.http.json_response import json_response
+from memspec_actors.daemon.http.refusals import Refusal
 from memspec_actors.errors import ConfigError
 from memspec_actors.protocols.http import ErrorReply
 

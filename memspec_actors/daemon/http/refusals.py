@@ -4,7 +4,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
-from memspec_actors.daemon.json_response import json_response
+from memspec_actors.daemon.http.json_response import json_response
 from memspec_actors.errors import (
     ActorError,
     DeviceFull,

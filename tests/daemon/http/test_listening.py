@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from memspec_actors.config import ServeConfig
-from memspec_actors.daemon.listening import listen
+from memspec_actors.daemon.http.listening import listen
 from memspec_actors.errors import ConfigError
 
 
