@@ -1,5 +1,6 @@
 """``memspec config``: show, write and check a configuration."""
 
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -50,6 +51,9 @@ def init(
     except FileExistsError as error:
         raise ConfigError(f"{path} exists already; use --force to replace it") from error
     except OSError as error:
+        if not force:
+            with suppress(OSError):
+                path.unlink()  # half a file would be in the way of the next attempt
         raise ConfigError(f"{path} cannot be written: {error.strerror}") from error
     typer.echo(f"wrote {path}")
 

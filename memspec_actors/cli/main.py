@@ -6,6 +6,7 @@ import os
 import sys
 import traceback
 from collections.abc import Sequence
+from pathlib import Path
 from typing import cast
 
 import typer
@@ -26,6 +27,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     0 is success, 1 failure, 2 bad use or input, 130 an interrupt. MEMSPEC_DEBUG=1 or ``--debug`` shows tracebacks.
     """
+    _replace_closed_streams()
     atexit.register(gc.freeze)  # or the interpreter looks at all of torch's objects once more: it exits 3 times later
     try:
         code = app(arguments, prog_name="memspec", standalone_mode=False)
@@ -33,6 +35,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (Exception, BaseExceptionGroup, KeyboardInterrupt) as error:  # noqa: BLE001 - all end in an exit code
         return _exit_code(_cause(error))
     return code if isinstance(code, int) else 0
+
+
+def _replace_closed_streams() -> None:
+    """Give the process the standard streams that it was started without, as by ``>&-``: they lead nowhere.
+
+    Else what is opened next, a log or a connection, would come to stand in their places.
+    """
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, Path(os.devnull).open(mode, encoding="utf-8"))  # noqa: SIM115 - it stays open
 
 
 def _exit_code(error: BaseException) -> int:

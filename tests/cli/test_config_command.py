@@ -1,5 +1,6 @@
 """``memspec config``: what it shows loads back, what it checks is what would fail later."""
 
+import resource
 from pathlib import Path
 
 import pytest
@@ -68,6 +69,18 @@ def test_existing_file_is_not_overwritten(tmp_path: Path, capsys: pytest.Capture
 def test_unwritable_place_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["config", "init", str(tmp_path / "no" / "memspec.toml")]) == 2
     assert str(tmp_path / "no" / "memspec.toml") in capsys.readouterr().err
+
+
+def test_what_a_full_disk_leaves_is_not_in_the_way(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The next attempt would be told that the file exists already."""
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (10, limits[1]))
+    try:
+        assert main(["config", "init", str(tmp_path / "memspec.toml")]) == 2
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert "cannot be written: File too large" in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())
 
 
 def test_shown_configuration_loads_back(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -121,3 +121,11 @@ def test_closed_pipe_is_quiet(tmp_path: Path) -> None:
             check=False,
         )
     assert (outcome.returncode, outcome.stderr) == (1, "")
+
+
+@pytest.mark.parametrize(("closed", "code"), [(">&-", 0), ("2>&-", 0), ("<&- >&- 2>&-", 0), ("--wrong 2>&-", 2)])
+def test_a_process_without_standard_streams_does_its_work(closed: str, code: int) -> None:
+    """Under some init systems and cron jobs there are none: it would crash, or write into its own log."""
+    script = f'"$0" -c "$1" config show {closed}'
+    outcome = subprocess.run(["sh", "-c", script, sys.executable, MEMSPEC], capture_output=True, text=True, check=False)
+    assert (outcome.returncode, outcome.stderr) == (code, "")
