@@ -20,6 +20,9 @@ settings.register_profile(
 settings.register_profile("explore", settings.get_profile("repeat"), derandomize=False)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "repeat"))
 
+# Worlds that check themselves: what they find is to be told as fully as what a test finds.
+pytest.register_assert_rewrite("tests.actors.world", "tests.scheduling.residency_world")
+
 
 @pytest.fixture
 def anyio_backend() -> str:
