@@ -6,7 +6,7 @@ from typing import Any
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from memspec_actors.daemon.request_parser import RequestParser
+from memspec_actors.daemon.http.request_parser import RequestParser
 
 __all__ = ["Connection"]
 
