@@ -136,7 +136,9 @@ class MemSpec:
         self._requests.check_open()
         if not isinstance(max_new_tokens, int):
             raise InvalidRequest(f"max_new_tokens is {max_new_tokens!r}; it must be an integer")
-        sampling = sampling or SamplingParams()
+        sampling = SamplingParams() if sampling is None else sampling
+        if not isinstance(sampling, SamplingParams):
+            raise InvalidRequest(f"sampling is a {type(sampling).__name__}; give SamplingParams(...)")
         self._check_bias(sampling)
         resolved = self._resolve(sampling, policy=policy, stop=stop, accept=accept, method=method)
         prompt_ids = self.encode(prompt, raw=raw)
@@ -201,8 +203,9 @@ class MemSpec:
 
         ``load`` wants it until the next ranking, ``pin`` for good, ``unpin`` no longer. ``unload`` lets it go, even if
         it is active, and waits until its memory is free: decoding moves on first, and goes on without it until the next
-        request, unless somebody asks for it. Raises InvalidRequest saying why it cannot be.
+        request, unless somebody asks for it. Raises InvalidRequest saying why it cannot be, and EngineClosed.
         """
+        self._requests.check_open()
         timeout_s = None if wish == "unload" else ASK_TIMEOUT_S
         answer = await self._wired.cache_manager.ask(SteerDraft(wish=wish, draft=name), timeout_s=timeout_s)
         if isinstance(answer, Exception):
@@ -216,7 +219,8 @@ class MemSpec:
         return {name: plan.nbytes for name, plan in self._loadout.plans.items()}
 
     async def statistics(self) -> Statistics:
-        """Return what all drafts achieved since the engine was opened."""
+        """Return what all drafts achieved since the engine was opened. Raises EngineClosed."""
+        self._requests.check_open()
         statistics: Statistics = await self._wired.verifier_stats.ask(GetStatistics(), timeout_s=ASK_TIMEOUT_S)
         return statistics
 
@@ -228,6 +232,9 @@ class MemSpec:
 
     def _resolve(self, sampling: SamplingParams, **asked: str | None) -> Resolved:
         """Fill in the configured policy and rules, and check that they exist."""
+        for what, name in asked.items():
+            if not isinstance(name, str | None):
+                raise InvalidRequest(f"{what} is {name!r}; give its name")
         choice = choose(self.config, **asked)
         policy = parse_policy(choice.policy, self._names)
         self._plans.check(policy)

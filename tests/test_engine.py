@@ -247,6 +247,10 @@ async def test_bad_input_is_refused_by_name(tmp_path: Path) -> None:
             engine.stream("hello", policy="static:lwa")
     with pytest.raises(EngineClosed):
         engine.stream("hello")
+    with pytest.raises(EngineClosed):
+        await engine.steer_draft("unload", "law")
+    with pytest.raises(EngineClosed):
+        await engine.statistics()
 
 
 async def test_a_draft_with_another_tokenizer_is_refused(tmp_path: Path) -> None:
@@ -277,6 +281,9 @@ async def test_a_draft_with_another_tokenizer_is_refused(tmp_path: Path) -> None
         (["hello"], {}, "chat messages"),
         ("hello", {"max_new_tokens": 3.5}, "max_new_tokens"),
         ("hello", {"max_new_tokens": "3"}, "max_new_tokens"),
+        ("hello", {"sampling": {"temperature": 1.0}}, "sampling is a dict"),
+        ("hello", {"policy": 5}, "policy is 5"),
+        ("hello", {"stop": ["fixed:5"]}, r"stop is \['fixed:5'\]"),
     ],
 )
 async def test_input_of_a_wrong_type_is_refused(prompt: Any, options: dict[str, Any], message: str) -> None:

@@ -1,6 +1,7 @@
 """Which drafts are wanted in memory: those that somebody asks for, then the best of the newest ranking."""
 
 from collections.abc import Callable, Sequence
+from typing import get_args
 
 from memspec_actors.errors import InvalidRequest
 from memspec_actors.protocols.messages import DraftWish
@@ -66,8 +67,10 @@ class Demand:
     def ask(self, wish: DraftWish, name: str) -> None:
         """Take a wish; a quarantined draft that is to be loaded is tried again.
 
-        Raises InvalidRequest for an unknown draft, one that never fits, or pins that have no room together.
+        Raises InvalidRequest for an unknown wish or draft, one that never fits, or pins that have no room together.
         """
+        if wish not in get_args(DraftWish):
+            raise InvalidRequest(f"a draft can be asked to {', '.join(get_args(DraftWish))}, not {wish!r}")
         if name not in self._names:
             raise InvalidRequest(f"there is no draft {name!r}; drafts are {', '.join(self._names)}")
         if wish in ("load", "pin") and not self._could_hold([name]):

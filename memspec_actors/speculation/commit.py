@@ -61,6 +61,11 @@ class CommitState:
             raise InvalidRequest(f"min_tokens is {min_tokens} and max_new_tokens is {max_new_tokens}; lower min_tokens")
         if context_left < 1:
             raise InvalidRequest(f"the prompt leaves {context_left} tokens of the target's context; shorten it")
+        if min_tokens > context_left:
+            raise InvalidRequest(
+                f"min_tokens is {min_tokens} and the prompt leaves {context_left} tokens of the target's context; "
+                "lower min_tokens or shorten the prompt"
+            )
         self._decoder = decoder
         self.end_ids = end_ids
         self._stops = StopStrings(stop, include=include_stop)

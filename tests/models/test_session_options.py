@@ -134,6 +134,14 @@ def test_a_minimum_beyond_the_maximum_is_refused() -> None:
         decode(SamplingParams(min_tokens=50), [])
 
 
+def test_a_minimum_beyond_the_context_is_refused() -> None:
+    """The text would end before it, and nobody would be told."""
+    with pytest.raises(InvalidRequest, match="min_tokens is 4 and the prompt leaves 3 tokens"):
+        CommitState(
+            ToyText(), end_ids=frozenset(), stop=(), include_stop=False, max_new_tokens=9, context_left=3, min_tokens=4
+        )
+
+
 @pytest.mark.parametrize("temperature", [0.0, 1.5])
 @pytest.mark.parametrize("rates", [[], [0.0], [0.6]])
 def test_ids_that_no_token_has_are_never_emitted(temperature: float, rates: list[float]) -> None:

@@ -141,6 +141,7 @@ def test_a_failed_draft_is_tried_again_when_somebody_asks() -> None:
     ("wishes", "said"),
     [
         ([("load", "lwa")], "no draft 'lwa'"),
+        ([("evict", "code")], "load, unload, pin, unpin, not 'evict'"),
         ([("load", "huge")], "1024 bytes"),
         ([("pin", "huge")], "1024 bytes"),
         ([("pin", "code"), ("pin", "math"), ("pin", "general")], "room for 2 drafts"),
