@@ -14,6 +14,7 @@ from memspec_actors.runtime import ActorRef
 __all__ = ["MAX_OPEN_REQUESTS", "Requests", "TextStream"]
 
 MAX_OPEN_REQUESTS = 1024  # running and waiting
+HOLD_S = 0.001  # a chunk's reader would hold Python's lock just as the decoding thread begins its next iteration
 
 
 class Requests:
@@ -73,6 +74,7 @@ class TextStream:
         self.request = request
         self._requests = requests
         self._events: asyncio.Queue[TextChunk | GenerationResult | Exception] = asyncio.Queue()
+        self._held: list[TextChunk] = []
         self._begun = False
         self._cancelled = False
         self._ended = False
@@ -113,7 +115,7 @@ class TextStream:
 
     def break_off(self, error: Exception) -> None:
         """Raise ``error`` in the iteration, after what has come by now: whoever iterates leaves early."""
-        self._events.put_nowait(error)
+        self._tell(error)
 
     @property
     def ended(self) -> bool:
@@ -123,12 +125,23 @@ class TextStream:
     # --- what the Decoder calls (protocols.messages.OutputSink) -------------------------------------------------------
 
     def chunk(self, chunk: TextChunk) -> None:
-        self._events.put_nowait(chunk)
+        if not self._held:
+            asyncio.get_running_loop().call_later(HOLD_S, self._release)
+        self._held.append(chunk)
 
     def finish(self, result: GenerationResult) -> None:
         self._ended = True
-        self._events.put_nowait(result)
+        self._tell(result)
 
     def fail(self, error: Exception) -> None:
         self._ended = True
-        self._events.put_nowait(error)
+        self._tell(error)
+
+    def _tell(self, end: GenerationResult | Exception) -> None:
+        self._release()
+        self._events.put_nowait(end)
+
+    def _release(self) -> None:
+        for chunk in self._held:
+            self._events.put_nowait(chunk)
+        self._held.clear()

@@ -21,14 +21,14 @@ def create_app(service: Service) -> ASGIApp:
     """Return the ASGI application that serves ``service``."""
     app = Starlette(
         routes=[
+            Route("/v1/completions", completions.completions, methods=["POST"]),
+            Route("/v1/chat/completions", completions.chat_completions, methods=["POST"]),
             Route("/", dashboard.page),
             Mount("/dashboard", dashboard.files),
             Route("/openapi.json", openapi.openapi),
             Route("/health", status.health),
             Route("/v1/models", status.models),
             Route("/v1/models/{name}", status.model),
-            Route("/v1/completions", completions.completions, methods=["POST"]),
-            Route("/v1/chat/completions", completions.chat_completions, methods=["POST"]),
             Route("/metrics", monitoring.metrics),
             Route("/events", monitoring.events),
             Route("/drafts", drafts.drafts),

@@ -96,17 +96,22 @@ async def _tell(
     An error that comes after the first chunk is an event itself, and ends the stream.
     """
     opening = wording.opening()
-    await write((b"" if opening is None else _event(opening)) + _event(wording.delta(first)))
+    known = b"" if opening is None else _event(opening)
+    chunk: TextChunk | None = first
     try:
-        async for chunk in chunks:
+        while chunk is not None:
             if chunk.text or chunk.logprobs:
-                await write(_event(wording.delta(chunk)))
+                known += _event(wording.delta(chunk))
+            if known and not generation.stream.ended:
+                await write(known)
+                known = b""
+            chunk = await anext(chunks, None)
         result = generation.result
     except (MemSpecError, Refusal) as error:
         refusal = error if isinstance(error, Refusal) else refusal_of(error)
-        return _event(ErrorReply(error=refusal.body))
+        return known + _event(ErrorReply(error=refusal.body))
     usage = _event(wording.usage(result)) if include_usage else b""
-    return _event(wording.closing(result)) + usage + DONE
+    return known + _event(wording.closing(result)) + usage + DONE
 
 
 def _event(data: Measured | ErrorReply) -> bytes:

@@ -26,7 +26,7 @@ def test_a_streamed_chat_joins_to_the_whole_one(client: openai.OpenAI) -> None:
     chunks = list(chat(client, stream=True, stream_options={"include_usage": True}))
     texts = [chunk.choices[0].delta.content or "" for chunk in chunks if chunk.choices]
     assert "".join(texts) == whole.choices[0].message.content != ""
-    assert len(texts) > 5, "the text came in one piece"
+    assert sum(map(bool, texts)) > 1, "the text came in one piece"
     assert chunks[0].choices[0].delta.role == "assistant"
     assert [c.choices[0].finish_reason for c in chunks if c.choices][-1] == whole.choices[0].finish_reason == "length"
     assert chunks[-1].choices == []
