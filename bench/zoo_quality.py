@@ -6,8 +6,8 @@ import sys
 import msgspec
 import torch
 
+from memspec_actors.bench.zoo_quality import evaluate
 from memspec_actors.zoo import names, path
-from memspec_actors.zoo.evaluate import evaluate
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)

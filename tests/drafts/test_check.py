@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 
 from memspec_actors import zoo
+from memspec_actors.bench.zoo_quality import always, decode
 from memspec_actors.drafts.check import CheckOptions, check_drafts
 from memspec_actors.drafts.report import CheckReport
 from memspec_actors.models.checkpoints.checkpoint import Checkpoint
 from memspec_actors.models.devices.device import DeviceMemory
 from memspec_actors.predictor.collect import open_tracer
 from memspec_actors.predictor.prompts import Prompt, zoo_prompts
-from memspec_actors.zoo.evaluate import always, decode
 from tests.models.fake_device import FakeDevice
 
 K, TOKENS = 5, 40

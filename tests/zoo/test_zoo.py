@@ -7,9 +7,9 @@ import pytest
 from tokenizers import Tokenizer
 
 from memspec_actors import zoo
+from memspec_actors.bench.zoo_quality import always, decode, evaluation_requests, trace_requests
 from memspec_actors.errors import CheckpointError
 from memspec_actors.protocols.traces import TraceRecord
-from memspec_actors.zoo.evaluate import always, decode, evaluation_requests, trace_requests
 from memspec_actors.zoo.quality import measure_quality
 from memspec_actors.zoo.tokenizer import train_tokenizer
 

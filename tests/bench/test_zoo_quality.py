@@ -2,9 +2,9 @@
 
 import pytest
 
+from memspec_actors.bench.zoo_quality import always, best_dynamic, best_static, decode, evaluation_requests
 from memspec_actors.predictor.traces import accepted_runs
 from memspec_actors.protocols.traces import TraceRecord
-from memspec_actors.zoo.evaluate import always, best_dynamic, best_static, decode, evaluation_requests
 from memspec_actors.zoo.world import DOMAINS
 
 
