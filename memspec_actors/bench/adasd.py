@@ -6,10 +6,10 @@ from typing import Any, NamedTuple
 
 from msgspec.structs import replace
 
-from memspec_actors.bench.comparison import geomean
 from memspec_actors.bench.datasets import DataSet
 from memspec_actors.bench.methods_report import BASE, GENERAL_STATIC, MethodsReport, Row, best_speedup
 from memspec_actors.bench.quality import Answer, Judge, answered, task_accuracy
+from memspec_actors.comparison import geomean
 from memspec_actors.config import Config
 from memspec_actors.engine import MemSpec
 from memspec_actors.methods import METHODS

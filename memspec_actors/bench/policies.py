@@ -7,8 +7,8 @@ from tempfile import TemporaryDirectory
 
 from msgspec.structs import replace
 
-from memspec_actors.bench.comparison import BASE, STRICT, STRICT_DRAFT, Outcome
 from memspec_actors.bench.datasets import DataSet
+from memspec_actors.comparison import BASE, STRICT, STRICT_DRAFT, Outcome
 from memspec_actors.config import Config, DraftConfig, StorageConfig
 from memspec_actors.engine import MemSpec
 from memspec_actors.methods import choose

@@ -5,7 +5,7 @@ from functools import cache
 from itertools import islice
 from pathlib import Path
 
-from memspec_actors.bench.comparison import STRICT_DRAFT, PolicyComparison, compare_policies
+from memspec_actors.comparison import STRICT_DRAFT, PolicyComparison, compare_policies
 from memspec_actors.config import Config, DraftConfig, ScheduleConfig
 from memspec_actors.errors import TraceError
 from memspec_actors.models.loadout import model_directory

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 from memspec_actors.cli.output import circumstances, print_json, progress_bars, write_file
 
 if TYPE_CHECKING:
-    from memspec_actors.bench.comparison import Outcome, PolicyComparison
     from memspec_actors.bench.datasets import DataSet
+    from memspec_actors.comparison import Outcome, PolicyComparison
     from memspec_actors.config import Config
 
 __all__ = ["bench_policies"]
@@ -30,8 +30,8 @@ def bench_policies(
     import anyio
     from msgspec.structs import replace
 
-    from memspec_actors.bench.comparison import compare_policies
     from memspec_actors.bench.policies import identical_share, plan_length, run_policies, throttled
+    from memspec_actors.comparison import compare_policies
     from memspec_actors.methods import choose
 
     if stop is not None:

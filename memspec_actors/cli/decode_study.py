@@ -8,12 +8,12 @@ from pathlib import Path
 import anyio
 from msgspec.structs import replace
 
-from memspec_actors.bench.comparison import BASE, STRICT, PolicyComparison, compare_policies
 from memspec_actors.bench.datasets import zoo_datasets
 from memspec_actors.bench.paper.finding import read_finding
 from memspec_actors.bench.policies import run_policies, throttled
 from memspec_actors.cli.output import Progress
 from memspec_actors.cli.study import Measured, run_study
+from memspec_actors.comparison import BASE, STRICT, PolicyComparison, compare_policies
 from memspec_actors.config import Config
 
 __all__ = ["decode_study"]

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from memspec_actors.cli.output import wide_console
 
 if TYPE_CHECKING:
-    from memspec_actors.bench.comparison import PolicyComparison
+    from memspec_actors.comparison import PolicyComparison
 
 __all__ = ["print_policies"]
 

@@ -9,7 +9,7 @@ from memspec_actors.cli.config import ConfigOption, load_config
 from memspec_actors.cli.output import JsonOption, print_json, progress_bars
 
 if TYPE_CHECKING:
-    from memspec_actors.bench.comparison import PolicyComparison
+    from memspec_actors.comparison import PolicyComparison
     from memspec_actors.config import Config
     from memspec_actors.simulation.profile import DeviceProfile
     from memspec_actors.simulation.replay import Setting
@@ -41,8 +41,8 @@ def simulate(
     """Replay policies over traces in virtual time, at a device's pace."""
     chosen = load_config(config)
 
-    from memspec_actors.bench.comparison import compare_policies
     from memspec_actors.bench.replays import lazy_predictor
+    from memspec_actors.comparison import compare_policies
     from memspec_actors.simulation.simulate import POLICIES, candidates
     from memspec_actors.simulation.simulate import simulate as play
 

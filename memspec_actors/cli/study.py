@@ -10,10 +10,10 @@ from pathlib import Path
 
 import torch
 
-from memspec_actors.bench.comparison import PolicyComparison
 from memspec_actors.bench.paper.finding import Finding, machine, write_finding
 from memspec_actors.cli.output import Progress, circumstances, progress_bars
 from memspec_actors.cli.policy_table import print_policies
+from memspec_actors.comparison import PolicyComparison
 from memspec_actors.config import Config
 from memspec_actors.errors import MemSpecError
 

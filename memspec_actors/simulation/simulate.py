@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 
-from memspec_actors.bench.comparison import BASE, STRICT, STRICT_DRAFT, Outcome
+from memspec_actors.comparison import BASE, STRICT, STRICT_DRAFT, Outcome
 from memspec_actors.errors import TraceError
 from memspec_actors.progress import Progress
 from memspec_actors.scheduling.policy import Policy, parse_policy

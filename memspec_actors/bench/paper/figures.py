@@ -4,10 +4,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Literal, Protocol
 
-from memspec_actors.bench.comparison import BASE, STRICT, PolicyComparison, Row
 from memspec_actors.bench.datasets import MIXED
 from memspec_actors.bench.methods_report import MethodsReport, fastest, losses
 from memspec_actors.bench.paper.finding import Finding
+from memspec_actors.comparison import BASE, STRICT, PolicyComparison, Row
 
 __all__ = [
     "Figure", "Quotient", "Ratio", "Value", "best_speedup", "busy", "cell", "comparison", "datasets", "focus", "scalar",

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import msgspec
 
-from memspec_actors.bench.comparison import PolicyComparison
 from memspec_actors.bench.methods_report import MethodsReport
+from memspec_actors.comparison import PolicyComparison
 from memspec_actors.cores import usable_cores
 from memspec_actors.errors import TraceError
 

@@ -5,9 +5,9 @@ from io import StringIO
 from typing import TYPE_CHECKING
 
 from memspec_actors.bench.adasd_figure import check_plotting, draw_speedups
-from memspec_actors.bench.comparison import BASE, STRICT, PolicyComparison, geomean
 from memspec_actors.bench.paper.figures import cell, comparison, datasets, focus
 from memspec_actors.bench.paper.finding import Finding
+from memspec_actors.comparison import BASE, STRICT, PolicyComparison, geomean
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

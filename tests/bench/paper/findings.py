@@ -5,10 +5,10 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from memspec_actors.bench.comparison import BASE, STRICT, PolicyComparison, Row
 from memspec_actors.bench.methods_report import MethodsReport, Quality, scalars
 from memspec_actors.bench.methods_report import Row as MethodRow
 from memspec_actors.bench.paper.finding import Finding, write_finding
+from memspec_actors.comparison import BASE, STRICT, PolicyComparison, Row
 from memspec_actors.protocols.results import Share
 
 SPEEDS = {

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from memspec_actors.bench.comparison import BASE, STRICT
 from memspec_actors.bench.paper.claims import Claim, judge
 from memspec_actors.bench.paper.evaluation import STUDIES
 from memspec_actors.bench.paper.figures import Ratio, scalar
 from memspec_actors.bench.paper.finding import read_finding
+from memspec_actors.comparison import BASE, STRICT
 from memspec_actors.errors import TraceError
 from tests.bench.paper.findings import SPEEDS, comparison, finding, write_findings
 

@@ -5,8 +5,8 @@ import math
 import pytest
 from msgspec.structs import replace
 
-from memspec_actors.bench.comparison import STRICT, Outcome, compare_policies
 from memspec_actors.bench.policies import identical_share
+from memspec_actors.comparison import STRICT, Outcome, compare_policies
 from memspec_actors.protocols.results import (
     DraftFigures,
     GenerationResult,
