@@ -91,6 +91,7 @@ class Decoder(Actor[DecoderMessage]):
         self._waiting: deque[Waiting] = deque()
         self._served: Waiting | None = None  # whose turn it is, from before its session is opened
         self._run: Run | None = None
+        self._is_idle = True  # there is no request, or it stands still for a load
         self._newest = self._announced = ResidencyAnnounced(epoch=0, resident=(), unavailable=())
         self._acknowledged = 0
         self._reading: set[ResidentDraft] = set()  # drafts that are being brought up to date in the other thread
@@ -217,7 +218,7 @@ class Decoder(Actor[DecoderMessage]):
     async def _read_along(self, draft: ResidentDraft, session: DecodeSession) -> None:
         await self._setup.warm_workers.run(session.warm, self._setup.runners[draft])
         self._reading.remove(draft)
-        if self._run is None:
+        if self._is_idle:  # there comes no iteration boundary soon
             self._adopt()
             self._settle(None)
 
@@ -228,6 +229,7 @@ class Decoder(Actor[DecoderMessage]):
         try:
             session = self._setup.open_session(request)
             run = self._run = Run(generate, recorder, self._setup.policy_of(request.policy), session)
+            self._is_idle = False
             self._peers.cache_manager.tell(NowServing(request_id=request.request_id))
             reason = await self._iterate(run, inbox)
         except MemSpecError as error:
@@ -236,6 +238,7 @@ class Decoder(Actor[DecoderMessage]):
         else:
             run.finish(reason)
         self._run = self._served = None
+        self._is_idle = True
         self._peers.cache_manager.tell(NowServing(request_id=None))
         self._settle(None)
 
@@ -316,6 +319,7 @@ class Decoder(Actor[DecoderMessage]):
         return thresholds
 
     async def _await(self, what: WaitedFor, run: Run, inbox: Mailbox[DecoderMessage]) -> None:
+        self._is_idle = what == "load"
         with anyio.move_on_after(DEADLINE_S[what]) as deadline:
             while not run.cancelled and run.misses(what, self._newest):
                 if what == "load":
@@ -325,6 +329,7 @@ class Decoder(Actor[DecoderMessage]):
                 if envelope is None:
                     break
                 await self.handle(envelope)
+        self._is_idle = False
         self._adopt()
         if deadline.cancelled_caught:
             run.given_up[what] = run.interval

@@ -192,6 +192,20 @@ def test_mab_sync_never_drafts_with_a_second_choice_and_says_that_it_waited(tmp_
         assert share.waited > 0 and share.fallback == 0
 
 
+def test_a_request_that_waits_for_loads_does_not_stand_still_behind_one_whose_drafts_read_along(tmp_path: Path) -> None:
+    """A draft that is still being read with keeps its memory: nobody would tell, when it lets go, that it may leave."""
+
+    async def scenario(world: World) -> None:
+        for i, policy in enumerate(("hedge", "mab-sync", "memspec+", "mab-sync", "hedge", "mab-sync")):
+            await read_to_end(world.request(i, policy, max_new_tokens=world.rng.randint(5, 60)))
+
+    for seed in range(10):
+        path = tmp_path / f"{seed}"
+        run_world(seed, path, Faults(warm_s=0.4), scenario, capacity=1 + seed % 2)
+        records = [event for event in read_events(path) if isinstance(event, events.Iteration)]
+        assert max(event.waited_us for event in records) < 5e6
+
+
 def test_a_results_loads_evictions_and_switches_are_those_of_the_log(tmp_path: Path) -> None:
     """A result would tell of fewer than there were: announcements overtake one another, and drafts go unannounced."""
     results: list[GenerationResult] = []

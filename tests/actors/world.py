@@ -102,6 +102,7 @@ class Faults:
     statistics_crash: float = 0.0
     session_crashes: float = 0.0
     rank_s: float = 0.005  # the longest that a ranking takes
+    warm_s: float = 0.01  # the longest that bringing a draft up to date takes
 
 
 class Reader:
@@ -233,7 +234,7 @@ class World:
         name = getattr(fn, "__name__", "")
         if name == "read":  # the load begins to write now
             self._take(*args)
-        top = {"read": 0.08, "step": 0.012, "prefill": 0.02, "warm": 0.01}.get(name, self.faults.rank_s)
+        top = {"read": 0.08, "step": 0.012, "prefill": 0.02, "warm": self.faults.warm_s}.get(name, self.faults.rank_s)
         cost = self.rng.uniform(0.0, top)
         if name in ("prefill", "step"):
             self._check_pace(fn, cost)
