@@ -24,11 +24,11 @@ from memspec_actors.bench.rounds import Spread, spread
 from memspec_actors.bench.wide_models import write_wide
 from memspec_actors.config import DraftConfig, PredictorConfig, ScheduleConfig, TargetConfig
 from memspec_actors.errors import MemSpecError
+from memspec_actors.loadout import Loadout
 from memspec_actors.models.devices.device import HOST, Device, open_transfer
 from memspec_actors.models.drafting.arena import WeightArena
 from memspec_actors.models.drafting.device_slots import DeviceSlots
 from memspec_actors.models.lean.runner import LeanRunner
-from memspec_actors.models.loadout import Loadout
 from memspec_actors.models.weights.loading import load_into
 
 PROMPT = "caution Buspril for Femer, age 32; compose new_beto for Pulal, limit=50; gather 8 breamols for Waman"

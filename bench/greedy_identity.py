@@ -16,7 +16,7 @@ import torch
 import transformers
 
 from memspec_actors import Config, MemSpec
-from memspec_actors.models.loadout import model_directory
+from memspec_actors.loadout import model_directory
 from memspec_actors.zoo.world import DOMAINS, sample_phases, sample_request
 
 

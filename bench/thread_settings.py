@@ -17,8 +17,8 @@ import torch
 
 from memspec_actors import Config
 from memspec_actors.cores import usable_cores
+from memspec_actors.loadout import Loadout
 from memspec_actors.models.devices.threads import stand_back, use_threads
-from memspec_actors.models.loadout import Loadout
 from memspec_actors.models.runner import Runner
 from memspec_actors.models.weights.loading import load_into
 from memspec_actors.predictor.ranker import PredictorRanker, predictor_directory

@@ -14,7 +14,7 @@ from memspec_actors.cli.output import Progress
 from memspec_actors.cli.replay_study import add_replay_arguments, open_replays, replayed
 from memspec_actors.cli.study import Measured, run_study
 from memspec_actors.config import Config
-from memspec_actors.models.loadout import model_directory
+from memspec_actors.loadout import model_directory
 from memspec_actors.models.text.tokenizer import Tokenizer
 from memspec_actors.predictor.ranker import predictor_directory
 from memspec_actors.predictor.training import TrainParams, train

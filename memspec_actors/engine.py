@@ -14,11 +14,11 @@ import torch
 from memspec_actors.config import Config
 from memspec_actors.engine_records import record_runtime, record_start, record_stop
 from memspec_actors.errors import ConfigError, InvalidRequest, SystemFailed
+from memspec_actors.loadout import Loadout
 from memspec_actors.methods import choose, decoding_alone
 from memspec_actors.models.devices.threads import stand_back, use_threads
 from memspec_actors.models.drafting.arena import WeightArena
 from memspec_actors.models.drafting.reader import ArenaReader
-from memspec_actors.models.loadout import Loadout
 from memspec_actors.models.session import DecodeSession
 from memspec_actors.models.weights.loading import Throttle
 from memspec_actors.prompts import Prompt, PromptEncoder
@@ -39,7 +39,6 @@ from memspec_actors.speculation.commit import united_end_ids
 from memspec_actors.stream import Requests, TextStream
 from memspec_actors.telemetry.event_log import EventLog, Listener
 from memspec_actors.wiring import Parts, Wired, wire
-from memspec_actors.zoo import path as zoo_path
 
 __all__ = ["MemSpec", "OnLoad"]
 
@@ -320,7 +319,6 @@ def _open_predictor(policy: str, config: Config, loadout: Loadout) -> Ranker:
         raise ConfigError(
             f"policy {policy!r} needs a predictor, and [predictor] path is none; set it, or another policy"
         )
-    from memspec_actors.predictor.ranker import PredictorRanker
+    from memspec_actors.predictor.ranker import PredictorRanker, predictor_directory
 
-    directory = zoo_path("encoder") if config.predictor.path == "zoo" else Path(config.predictor.path)
-    return PredictorRanker.open(directory, tuple(loadout.plans), loadout.tokenizer)
+    return PredictorRanker.open(predictor_directory(config.predictor.path), tuple(loadout.plans), loadout.tokenizer)

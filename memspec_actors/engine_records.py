@@ -4,8 +4,8 @@ from typing import assert_never
 
 from memspec_actors import __version__
 from memspec_actors.config import Config
+from memspec_actors.loadout import Loadout
 from memspec_actors.methods import choose
-from memspec_actors.models.loadout import Loadout
 from memspec_actors.protocols import events
 from memspec_actors.runtime import ActorSystem, Crashed, DeadLetter, Failed, Restarted, RuntimeEvent
 from memspec_actors.scheduling.residency import Residency

@@ -1,6 +1,6 @@
 """Open what a request is decoded in, with the target that an engine has loaded."""
 
-from memspec_actors.models.loadout import Loadout
+from memspec_actors.loadout import Loadout
 from memspec_actors.models.session import DecodeSession
 from memspec_actors.models.text.incremental import IncrementalDecoder
 from memspec_actors.protocols.requests import GenerationRequest

@@ -26,7 +26,7 @@ TOKENS = 100
 def device(monkeypatch: pytest.MonkeyPatch) -> FakeDevice:
     """What the engine gets for "cuda"."""
     device = FakeDevice(DeviceMemory(1 << 30, 1 << 30))
-    monkeypatch.setattr("memspec_actors.models.loadout.open_device", lambda name: device)
+    monkeypatch.setattr("memspec_actors.loadout.open_device", lambda name: device)
     return device
 
 

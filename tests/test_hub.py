@@ -12,8 +12,8 @@ from memspec_actors.cli import main
 from memspec_actors.config import Config, DraftConfig, TargetConfig
 from memspec_actors.errors import CheckpointError
 from memspec_actors.hub import HubModel, hub_model, snapshot
+from memspec_actors.loadout import Loadout, model_directory
 from memspec_actors.models.checkpoints.checkpoint import Checkpoint
-from memspec_actors.models.loadout import Loadout, model_directory
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 

@@ -11,9 +11,9 @@ from memspec_actors.bench.datasets import DataSet
 from memspec_actors.comparison import BASE, STRICT, STRICT_DRAFT, Outcome
 from memspec_actors.config import Config, DraftConfig, StorageConfig
 from memspec_actors.engine import MemSpec
+from memspec_actors.loadout import model_directory
 from memspec_actors.methods import choose
 from memspec_actors.models.checkpoints.checkpoint import Checkpoint
-from memspec_actors.models.loadout import model_directory
 from memspec_actors.predictor.collect import collect
 from memspec_actors.predictor.prompts import Prompt
 from memspec_actors.predictor.traces import TraceReader

@@ -9,8 +9,8 @@ from tokenizers import Tokenizer
 from memspec_actors.bench.datasets import DataSet
 from memspec_actors.bench.methods_report import Quality
 from memspec_actors.config import Config
+from memspec_actors.loadout import model_directory
 from memspec_actors.models.checkpoints.checkpoint import Checkpoint
-from memspec_actors.models.loadout import model_directory
 from memspec_actors.models.runner import Runner
 from memspec_actors.models.weights.opening import open_runner
 from memspec_actors.protocols.results import GenerationResult

@@ -8,7 +8,7 @@ from pathlib import Path
 from memspec_actors.comparison import STRICT_DRAFT, PolicyComparison, compare_policies
 from memspec_actors.config import Config, DraftConfig, ScheduleConfig
 from memspec_actors.errors import TraceError
-from memspec_actors.models.loadout import model_directory
+from memspec_actors.loadout import model_directory
 from memspec_actors.models.text.tokenizer import Tokenizer
 from memspec_actors.predictor.collect import collect
 from memspec_actors.predictor.prompts import read_prompts

@@ -69,7 +69,7 @@ def check(
 
     from memspec_actors.cli.drafts_tables import show_check
     from memspec_actors.drafts.check import check_drafts
-    from memspec_actors.models.loadout import model_directory
+    from memspec_actors.loadout import model_directory
 
     chosen = _chosen(_configured(config, target), drafts, budget)
     options = _options(chosen, memory, context, bandwidth)

@@ -56,7 +56,7 @@ def distill(
     """Train a draft on a target's answers; acceptance is measured before and after, on prompts that are held out."""
     from memspec_actors.drafts.distillation import distill as run
     from memspec_actors.drafts.settings import DistillSettings
-    from memspec_actors.models.loadout import model_directory
+    from memspec_actors.loadout import model_directory
 
     settings = DistillSettings(
         target=str(model_directory(target).absolute()),

@@ -34,7 +34,7 @@ def quantize(
 
     from memspec_actors.drafts.quantisation import QuantiseSettings
     from memspec_actors.drafts.quantisation import quantize as run
-    from memspec_actors.models.loadout import model_directory
+    from memspec_actors.loadout import model_directory
     from memspec_actors.models.text.tokenizer import Tokenizer
     from memspec_actors.predictor.collect import encode_prompt
     from memspec_actors.predictor.prompts import read_prompts

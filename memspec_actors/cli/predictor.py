@@ -114,7 +114,7 @@ def evaluate(
 def _collect(
     config: "Config", prompts: str, limit: int | None, out: Path, max_new_tokens: int, k: int, progress: Progress
 ) -> dict[str, Any]:
-    from memspec_actors.models.loadout import model_directory
+    from memspec_actors.loadout import model_directory
     from memspec_actors.predictor.collect import collect as trace
     from memspec_actors.predictor.prompts import read_prompts
 
@@ -125,16 +125,16 @@ def _collect(
 
 
 def _predictor_directory(config: "Config") -> Path:
-    from memspec_actors import zoo
     from memspec_actors.errors import ConfigError
+    from memspec_actors.predictor.ranker import predictor_directory
 
     if config.predictor.path is None:
         raise ConfigError("there is no predictor to judge; set [predictor] path, or give --predictor")
-    return zoo.path("encoder") if config.predictor.path == "zoo" else Path(config.predictor.path)
+    return predictor_directory(config.predictor.path)
 
 
 def _target_tokenizer(config: "Config") -> Any:
-    from memspec_actors.models.loadout import model_directory
+    from memspec_actors.loadout import model_directory
     from memspec_actors.models.text.tokenizer import Tokenizer
 
     return Tokenizer.open(model_directory(config.target.model))

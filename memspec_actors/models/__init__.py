@@ -11,6 +11,6 @@ A package imports only from those above it here; `dtypes` and `runner` (what eve
     drafting      a draft's place in the arena, its caches within a request, its steps on a device
     text          tokenizers, chat templates, vocabularies
 
-On these stand `session` (decodes one request, by the request's `token_rules`, into a `StepOutcome` a call) and
-`loadout` (opens all that an engine's configuration names). `testing` has toy runners.
+On these stands `session`, which decodes one request, by the request's `token_rules`, into a `StepOutcome` a call.
+`testing` has toy runners.
 """

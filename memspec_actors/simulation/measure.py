@@ -10,9 +10,9 @@ import torch
 
 from memspec_actors.config import Config
 from memspec_actors.errors import ConfigError
+from memspec_actors.loadout import Loadout
 from memspec_actors.models.devices.device import open_transfer
 from memspec_actors.models.drafting.arena import WeightArena
-from memspec_actors.models.loadout import Loadout
 from memspec_actors.models.runner import Runner
 from memspec_actors.models.weights.loading import load_into
 from memspec_actors.predictor.ranker import PredictorRanker, predictor_directory

@@ -11,8 +11,8 @@ from transformers import AutoModelForCausalLM, GemmaConfig, GPT2Config, GPTNeoXC
 
 from memspec_actors.config import Config, DraftConfig, TargetConfig
 from memspec_actors.errors import ConfigError
+from memspec_actors.loadout import Loadout
 from memspec_actors.models.checkpoints.checkpoint import Checkpoint
-from memspec_actors.models.loadout import Loadout
 from memspec_actors.models.weights import coding
 from memspec_actors.models.weights.loading import load_into
 from memspec_actors.models.weights.opening import open_runner
