@@ -43,6 +43,24 @@ def test_unloaded_drafts_do_not_come_back_for_a_request_that_is_over(policy: str
         check_log(tmp_path / f"{seed}", 3, world.memory.budget, 2)
 
 
+@pytest.mark.parametrize("policy", ["memspec", "memspec+", "prediction-only"])
+def test_a_ranking_that_comes_after_the_end_of_its_request_loads_nothing(policy: str, tmp_path: Path) -> None:
+    """Storage would be read, and memory filled, for a text that is written already."""
+
+    async def scenario(world: World) -> None:
+        await read_to_end(world.request(0, policy, max_new_tokens=2))
+        await asyncio.sleep(20.0)
+
+    num_late = 0
+    for seed in range(5):
+        run_world(seed, tmp_path / f"{seed}", Faults(rank_s=10.0), scenario)
+        records = list(read_events(tmp_path / f"{seed}"))
+        end = next(i for i, event in enumerate(records) if isinstance(event, events.RequestFinished))
+        num_late += any(isinstance(event, events.PredictionMade) for event in records[end:])
+        assert not any(isinstance(event, events.DraftLoadStarted) for event in records[end:])
+    assert num_late, "every ranking came in time: nothing is tried"
+
+
 def test_nothing_is_loaded_in_the_place_of_an_unloaded_draft_when_nobody_decodes(tmp_path: Path) -> None:
     """The room that somebody has just freed would be filled by the draft that ranked next."""
 
