@@ -119,6 +119,7 @@ class Run:
             num_generated=len(self.session.state.token_ids),
             tokens_left=self.session.state.remaining,
             resident=tuple(draft.name for draft in announced.resident),
+            unavailable=announced.unavailable,
             active=active.name if active else None,
             feedback=tuple(self.unobserved),
         )

@@ -168,9 +168,10 @@ class WarmDraft(Message, frozen=True):
 class SchedulingPoint(Message, frozen=True):
     """Give the context of a scheduling point; latest wins.
 
-    ``recent_ids`` are the last T of ``num_generated`` tokens, at most ``tokens_left`` may follow. For a policy that
-    learns, ``feedback`` holds every iteration that no ranking has taken into account yet: so a point that is
-    superseded, or lost in a crash, loses none. ``seed`` and ``plan`` are the request's.
+    ``recent_ids`` are the last T of ``num_generated`` tokens, at most ``tokens_left`` may follow. ``unavailable``
+    drafts will not come for now. For a policy that learns, ``feedback`` holds every iteration that no ranking has taken
+    into account yet: so a point that is superseded, or lost in a crash, loses none. ``seed`` and ``plan`` are the
+    request's.
     """
 
     request_id: str
@@ -183,6 +184,7 @@ class SchedulingPoint(Message, frozen=True):
     num_generated: int
     tokens_left: int
     resident: tuple[str, ...]
+    unavailable: tuple[str, ...]
     active: str | None
     feedback: tuple[Feedback, ...]
 

@@ -65,7 +65,7 @@ class BlendRanker:
     """Rank the best set of drafts to have in memory first, and within it first what is best once it is in memory.
 
     The best set has the largest sum of worths, less the prices of loads, among the sets of at most ``capacity`` drafts
-    that fit in memory.
+    that fit in memory. A draft that would not come is in none: it would be waited for, and taken for a load.
     """
 
     def __init__(
@@ -157,7 +157,8 @@ class BlendRanker:
             prices = (to_run if draft == first else to_hold for draft in drafts if draft not in present)
             return sum(worth[draft] for draft in drafts) - sum(prices)
 
-        candidates = sorted(worth, key=lambda draft: -worth[draft])[:CANDIDATES]
+        obtainable = [draft for draft in worth if draft in context.resident or draft not in context.unavailable]
+        candidates = sorted(obtainable, key=lambda draft: -worth[draft])[:CANDIDATES]
         sizes = range(1, self._capacity + 1)
         sets = itertools.chain.from_iterable(itertools.combinations(candidates, size) for size in sizes)
         possible = (each for each in sets if self._fits(each))

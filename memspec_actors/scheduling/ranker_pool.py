@@ -88,6 +88,7 @@ class RankerPool:
             num_generated=point.num_generated,
             tokens_left=point.tokens_left,
             resident=point.resident,
+            unavailable=point.unavailable,
             active=point.active,
         )
         return request.ranker.rank(context), request.observed

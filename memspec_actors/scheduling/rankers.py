@@ -14,7 +14,7 @@ class RankingContext(msgspec.Struct, frozen=True, kw_only=True):
 
     ``recent_ids`` are the last generated tokens and ``num_generated`` is the number of all of them; at most
     ``tokens_left`` may follow (None: unknown). ``resident`` drafts can run at once, and ``active`` is the one that ran
-    last.
+    last. ``unavailable`` ones would not be loaded: they failed, were unloaded, or pinned drafts take their room.
     """
 
     prompt_ids: tuple[int, ...]
@@ -23,6 +23,7 @@ class RankingContext(msgspec.Struct, frozen=True, kw_only=True):
     num_generated: int = 0
     tokens_left: int | None = None
     resident: tuple[str, ...] = ()
+    unavailable: tuple[str, ...] = ()
     active: str | None = None
 
 

@@ -36,6 +36,7 @@ def context(
     tokens_left: int | None = None,
     num_generated: int = 1,
     active: str | None = None,
+    unavailable: Sequence[str] = (),
 ) -> RankingContext:
     return RankingContext(
         prompt_ids=(1,),
@@ -43,6 +44,7 @@ def context(
         num_generated=num_generated,
         tokens_left=tokens_left,
         resident=tuple(resident),
+        unavailable=tuple(unavailable),
         active=active,
     )
 
@@ -254,3 +256,28 @@ def test_a_draft_that_the_predictor_does_not_know_can_still_win() -> None:
     ranker.rank(context(0))
     fail(ranker, "general", "law", 6)
     assert ranker.rank(context(0)).order[0] == "law"
+
+
+class Heard(LoadPrices):
+    """Remember which iterations are taken for ones beside a load."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.beside: list[bool] = []
+
+    def observe(self, feedback: Feedback, *, beside_load: bool) -> None:
+        self.beside.append(beside_load)
+        super().observe(feedback, beside_load=beside_load)
+
+
+def test_a_draft_that_will_not_come_takes_no_place_and_is_no_load() -> None:
+    """One broken file would make every iteration count as slowed down by a load, and loads dearer for all texts."""
+    prices = Heard()
+    ranker = BlendRanker(DRAFTS, Oracle(0.1, 0.2, 0.3, 0.9), 2, any_two, prices)
+    assert ranker.rank(context(0, resident=("math",), unavailable=("law",))).order[:2] == ("math", "code")
+    ranker.observe(iteration(0, 1, "math", 4))
+    ranker.rank(context(1, resident=("math", "code"), unavailable=("law",)))
+    ranker.observe(iteration(1, 6, "math", 4))
+    assert prices.beside == [True, False], "code was loaded"
+    resident = ("law", "math")
+    assert ranker.rank(context(2, resident=resident, unavailable=("law",))).order[0] == "law", "it is there still"

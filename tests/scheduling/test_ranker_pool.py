@@ -49,6 +49,7 @@ def point(request_id: str, iterations: Sequence[int], policy: str = "mab-async")
         num_generated=9,
         tokens_left=30,
         resident=("a",),
+        unavailable=("b",),
         active="a",
         feedback=feedback,
     )
@@ -89,7 +90,14 @@ def test_every_iteration_is_observed_exactly_once() -> None:
     assert rankers.rank(point("r", [3, 4]))[1] == 5
     assert diary.told == [0, 1, 2, 3, 4]
     assert diary.contexts[-1] == RankingContext(
-        prompt_ids=(1, 2), recent_ids=(3,), interval=3, num_generated=9, tokens_left=30, resident=("a",), active="a"
+        prompt_ids=(1, 2),
+        recent_ids=(3,),
+        interval=3,
+        num_generated=9,
+        tokens_left=30,
+        resident=("a",),
+        unavailable=("b",),
+        active="a",
     )
 
 
