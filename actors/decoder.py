@@ -27,6 +27,7 @@ from memspec_actors.protocols.messages import (
     DraftRanking,
     DraftWarmed,
     Generate,
+    IterationReport,
     NowServing,
     PredictorMessage,
     ResidencyAck,
@@ -40,6 +41,7 @@ from memspec_actors.protocols.messages import (
 from memspec_actors.protocols.requests import GenerationRequest
 from memspec_actors.protocols.results import FinishReason
 from memspec_actors.runtime import Actor, ActorRef, Mailbox, Workers, current_trace_id, new_trace_id, tracing
+from memspec_actors.runtime.held import Held
 from memspec_actors.scheduling.pick import pick_draft
 from memspec_actors.scheduling.policy import Policy
 from memspec_actors.scheduling.residency import ResidencyCounts
@@ -88,6 +90,7 @@ class Decoder(Actor[DecoderMessage]):
     def __init__(self, setup: DecoderSetup, peers: DecoderPeers) -> None:
         self._setup = setup
         self._peers = peers
+        self._reports = Held(self._tell_statistics)
         self._waiting: deque[Waiting] = deque()
         self._served: Waiting | None = None  # whose turn it is, from before its session is opened
         self._run: Run | None = None
@@ -237,6 +240,7 @@ class Decoder(Actor[DecoderMessage]):
             generate.sink.fail(error)
         else:
             run.finish(reason)
+        self._reports.release()
         self._run = self._served = None
         self._is_idle = True
         self._peers.cache_manager.tell(NowServing(request_id=None))
@@ -269,8 +273,9 @@ class Decoder(Actor[DecoderMessage]):
                 wall_us=(ended - started) * 1e6,
                 gap_us=(started - left) * 1e6,
             )
-            with suppress(MailboxFull):  # statistics never slow decoding down
-                self._peers.verifier_stats.tell(report)
+            self._reports.add(report)
+            if run.adapts_in_step:
+                self._reports.release()
             run.remember(report, outcome.shadows)
             run.emit(outcome, draft, self._announced)
             run.iteration += 1
@@ -294,6 +299,10 @@ class Decoder(Actor[DecoderMessage]):
         wait = await self._stand_still(run, inbox)
         self._settle(pick_draft(run.order, self._announced.resident))
         return wait
+
+    def _tell_statistics(self, report: IterationReport) -> None:
+        with suppress(MailboxFull):  # they never slow decoding down
+            self._peers.verifier_stats.tell(report)
 
     def _schedule(self, run: Run) -> None:
         """Send the context of a scheduling point; the ranking comes when it comes."""

@@ -10,11 +10,11 @@ from memspec_actors.protocols.messages import Cancel, DecoderMessage, Generate
 from memspec_actors.protocols.requests import GenerationRequest
 from memspec_actors.protocols.results import GenerationResult, TextChunk
 from memspec_actors.runtime import ActorRef
+from memspec_actors.runtime.held import Held
 
 __all__ = ["MAX_OPEN_REQUESTS", "Requests", "TextStream"]
 
 MAX_OPEN_REQUESTS = 1024  # running and waiting
-HOLD_S = 0.001  # a chunk's reader would hold Python's lock just as the decoding thread begins its next iteration
 
 
 class Requests:
@@ -74,7 +74,7 @@ class TextStream:
         self.request = request
         self._requests = requests
         self._events: asyncio.Queue[TextChunk | GenerationResult | Exception] = asyncio.Queue()
-        self._held: list[TextChunk] = []
+        self._held: Held[TextChunk] = Held(self._events.put_nowait)
         self._begun = False
         self._cancelled = False
         self._ended = False
@@ -125,9 +125,7 @@ class TextStream:
     # --- what the Decoder calls (protocols.messages.OutputSink) -------------------------------------------------------
 
     def chunk(self, chunk: TextChunk) -> None:
-        if not self._held:
-            asyncio.get_running_loop().call_later(HOLD_S, self._release)
-        self._held.append(chunk)
+        self._held.add(chunk)
 
     def finish(self, result: GenerationResult) -> None:
         self._ended = True
@@ -138,10 +136,5 @@ class TextStream:
         self._tell(error)
 
     def _tell(self, end: GenerationResult | Exception) -> None:
-        self._release()
+        self._held.release()
         self._events.put_nowait(end)
-
-    def _release(self) -> None:
-        for chunk in self._held:
-            self._events.put_nowait(chunk)
-        self._held.clear()

@@ -8,8 +8,9 @@ import pytest
 
 from memspec_actors.errors import InvalidLogits
 from memspec_actors.protocols.results import TextChunk
+from memspec_actors.runtime.held import HOLD_S
 from memspec_actors.runtime.testing import run_virtual
-from memspec_actors.stream import HOLD_S, TextStream
+from memspec_actors.stream import TextStream
 
 LONG_S = 10.0
 

@@ -172,6 +172,23 @@ def test_inline_prediction_waits_and_says_so(tmp_path: Path) -> None:
     assert any(event.waited_for == "prediction" and event.waited_us > 0 for event in records)
 
 
+def test_rules_that_learn_in_step_wait_for_no_more_than_what_they_learn(tmp_path: Path) -> None:
+    """What an iteration teaches would lie about while the next one waits for it."""
+    waits: list[float] = []
+
+    async def scenario(world: World) -> None:
+        for i in range(3):
+            await read_to_end(world.request(i))
+
+    for seed in range(5):
+        path = tmp_path / f"{seed}"
+        run_world(seed, path, Faults(), scenario)
+        records = [event for event in read_events(path) if isinstance(event, events.Iteration)]
+        waits += [event.waited_us for event in records if event.waited_for == "thresholds"]
+    assert waits
+    assert max(waits) == 0, "nobody has anything to compute in virtual time"
+
+
 def test_mab_sync_never_drafts_with_a_second_choice_and_says_that_it_waited(tmp_path: Path) -> None:
     """The blocking baseline of the paper would fall back like the asynchronous one, or hide where its time went."""
     results: list[GenerationResult] = []
