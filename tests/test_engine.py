@@ -213,8 +213,8 @@ async def test_a_missing_draft_file_costs_only_that_draft(tmp_path: Path) -> Non
     config = replace(with_events(log), drafts=drafts)
     async with MemSpec.open(config) as engine:
         (copy / "model.safetensors").unlink()
-        with_failure = await engine.generate(MIXED, max_new_tokens=60, policy="static:law")
         reference = await engine.generate(MIXED, max_new_tokens=60, policy="target-only")
+        with_failure = await engine.generate(MIXED, max_new_tokens=60, policy="static:law")  # its draft is tried again
         snapshot = engine.residency()
     assert with_failure.token_ids == reference.token_ids
     assert with_failure.scheduling.share.target_only == 1
