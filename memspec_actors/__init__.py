@@ -1,4 +1,21 @@
-"""Speculative decoding with more drafts than fast memory holds: keep the right ones resident, never wait for any."""
+"""Speculative decoding with more drafts than fast memory holds: keep the right ones resident, never wait for any.
+
+What it is made of, each importing only from the lines above its own:
+
+    errors, protocols, progress, cores          what goes wrong, what is said, how far work is, how many cores there are
+    paths, quantities, config_file, hub         what people write: paths, sizes, TOML, ids on the Hugging Face hub
+    runtime, speculation, scheduling, zoo       actors; one iteration's maths; which drafts to keep; embedded models
+    models, telemetry                           weights, caches, runners, text; the event log, written and read
+    predictor, prompts, config_sections         ranking drafts; a prompt's ids; the keys of memspec.toml
+    config                                      what an engine is built from
+    actors, methods, loadout                    the five actors; whole systems by name; opening what is configured
+    wiring, stream                              who tells whom; what the caller holds of a generation
+    sessions, resolution, engine_records        a request's decoding, its rules; what is logged of the engine itself
+    engine, comparison                          the public API; policies by what their generations report
+    simulation                                  the engine in virtual time
+    drafts, bench, daemon                       checking and making drafts; the papers' claims; HTTP
+    cli                                         the `memspec` command
+"""
 
 from importlib import import_module
 from typing import TYPE_CHECKING
