@@ -30,11 +30,11 @@ def log_files_in_turn(path: Path) -> Iterator[Path]:
 
     When the log is rotated while it is read, a file would otherwise be left out for another that is read twice.
     """
-    for inode in [_inode(file) for file in log_files(path)]:
+    for inode, _ in _between_rotations(path):
         if inode is None:
             yield path  # to be told that it is missing
         else:
-            yield from [file for file in log_files(path) if _inode(file) == inode]
+            yield from [file for each, file in _between_rotations(path) if each == inode]
 
 
 def open_successor(path: Path, file: BinaryIO) -> BinaryIO | None:
@@ -42,21 +42,40 @@ def open_successor(path: Path, file: BinaryIO) -> BinaryIO | None:
 
     A newest file that is shorter than what was read of it has been emptied: it is its own successor.
     """
-    own = os.fstat(file.fileno()).st_ino
-    files = log_files(path)
-    inodes = [_inode(each) for each in files]
-    if None in inodes:  # just being rotated
+    own, files = os.fstat(file.fileno()).st_ino, _between_rotations(path)
+    inodes = [inode for inode, _ in files]
+    if None in inodes or (inodes[-1] == own and not _was_emptied(path, file)):  # just being rotated, or the newest
         return None
-    if inodes[-1] == own:
-        can_shrink = path.suffix not in COMPRESSED and file.seekable()  # not what comes through a pipe
-        emptied = can_shrink and path.stat().st_size < file.tell()
-        return path.open("rb") if emptied else None
-    following = inodes.index(own) + 1 if own in inodes else -1
-    successor = open_log_file(files[following])
-    if os.fstat(successor.fileno()).st_ino == inodes[following]:
+    inode, following = files[inodes.index(own) + 1 if own in inodes[:-1] else -1]
+    try:
+        successor = open_log_file(following)
+    except FileNotFoundError:  # rotated since
+        return None
+    if os.fstat(successor.fileno()).st_ino == inode:
         return successor
     successor.close()
     return None
+
+
+def _was_emptied(path: Path, file: BinaryIO) -> bool:
+    if path.suffix in COMPRESSED or not file.seekable():  # what comes through a pipe has no place to be at
+        return False
+    return file.tell() > os.fstat(file.fileno()).st_size
+
+
+def _between_rotations(path: Path) -> list[tuple[int | None, Path]]:
+    """List the files of a log with their inodes (None: it is missing), as they stand at one moment.
+
+    A look that a rotation comes in between gives one file twice, or misses one: it is looked until nothing changes.
+    """
+    before, now = None, _look(path)
+    while now != before:
+        before, now = now, _look(path)
+    return now
+
+
+def _look(path: Path) -> list[tuple[int | None, Path]]:
+    return [(_inode(file), file) for file in log_files(path)]
 
 
 def _inode(path: Path) -> int | None:

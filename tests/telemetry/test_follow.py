@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, HTTPServer
-from itertools import islice
+from itertools import count, islice
 from pathlib import Path
 
 import pytest
@@ -14,9 +14,8 @@ from zstandard import ZstdCompressor
 
 from memspec_actors.errors import UsageError
 from memspec_actors.protocols.events import RankingApplied
-from memspec_actors.telemetry import EventLog
+from memspec_actors.telemetry import EventLog, log_files
 from memspec_actors.telemetry.follow import follow_file, follow_url
-from memspec_actors.telemetry.log_files import log_files
 from memspec_actors.telemetry.reader import LineDecoder
 
 
@@ -65,7 +64,7 @@ def test_rotation_while_older_files_are_read_loses_and_repeats_nothing(
     log = EventLog.open(tmp_path / "log", rotate_bytes=500)
     write(log, *range(20))
     if pack is not None:
-        oldest = log_files(tmp_path / "log")[0]
+        oldest = log_files.log_files(tmp_path / "log")[0]
         suffix = ".gz" if pack is gzip.compress else ".zst"
         oldest.with_name(oldest.name + suffix).write_bytes(pack(oldest.read_bytes()))
         oldest.unlink()
@@ -76,6 +75,26 @@ def test_rotation_while_older_files_are_read_loses_and_repeats_nothing(
         write(log, written, written + 1)
     rest = [each for _ in range(10) for each in new_intervals(lines)]
     assert rest == list(range(seen, 60))
+
+
+@pytest.mark.parametrize("moment", range(20))
+def test_rotation_while_the_next_file_is_looked_for_loses_and_repeats_nothing(
+    moment: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Between two looks at names every file gets the name of another; and the newest may just have none."""
+    log = EventLog.open(tmp_path / "log", rotate_bytes=10)
+    write(log, 0, 1)
+    moments, look = count(), log_files._inode
+
+    def look_beside_a_writer(path: Path) -> int | None:
+        inode = look(path)
+        if next(moments) == moment:
+            write(log, 2, 3)
+        return inode
+
+    monkeypatch.setattr(log_files, "_inode", look_beside_a_writer)
+    lines = follow_file(tmp_path / "log")
+    assert [each for _ in range(6) for each in new_intervals(lines)] == [0, 1, 2, 3]
 
 
 def test_what_comes_through_a_pipe_is_given_once(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 import gzip
 from collections.abc import Callable
+from itertools import count
 from pathlib import Path
 
 import msgspec
@@ -12,7 +13,7 @@ from memspec_actors.errors import UsageError
 from memspec_actors.protocols import events
 from memspec_actors.protocols.events import Event, RankingApplied, SystemStopped
 from memspec_actors.protocols.messages import ResidentDraft
-from memspec_actors.telemetry import EventLog, EventReader, UnknownEvent, read, to_records
+from memspec_actors.telemetry import EventLog, EventReader, UnknownEvent, log_files, read, to_records
 
 
 def write(path: Path, *written: Event) -> None:
@@ -119,6 +120,26 @@ def test_rotation_while_a_log_is_read_loses_and_repeats_nothing(tmp_path: Path) 
         if len(seen) < 20:
             log.write(ranking(19 + len(seen)))
     assert seen[:20] == list(range(20)) and seen == sorted(set(seen))
+
+
+@pytest.mark.parametrize("moment", range(24))
+def test_rotation_while_the_files_are_looked_for_loses_and_repeats_nothing(
+    moment: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Between two looks at names every file gets the name of another."""
+    log = EventLog.open(tmp_path / "log", rotate_bytes=10)
+    for interval in range(4):
+        log.write(ranking(interval))
+    moments, look = count(), log_files._inode
+
+    def look_beside_a_writer(path: Path) -> int | None:
+        if next(moments) == moment:
+            log.write(ranking(4))
+        return look(path)
+
+    monkeypatch.setattr(log_files, "_inode", look_beside_a_writer)
+    seen = [event.interval for event in read(tmp_path / "log") if isinstance(event, RankingApplied)]
+    assert seen[:4] == list(range(4)) and seen[4:] in ([], [4])
 
 
 def test_place_of_a_record_is_known(tmp_path: Path) -> None:
