@@ -2,7 +2,7 @@
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, TextIO
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -64,13 +64,13 @@ def run(
 def _read_prompt(prompt: str | None) -> str:
     if prompt is not None and prompt != "-":
         return prompt
-    stdin: TextIO | None = sys.stdin  # None where it was closed
-    if stdin is None or (prompt is None and stdin.isatty()):
-        raise InvalidRequest("there is no prompt; give one as an argument or on standard input")
     try:
-        return stdin.read()
+        text = "" if prompt is None and sys.stdin.isatty() else sys.stdin.read()
     except UnicodeDecodeError as error:
         raise InvalidRequest(f"the prompt on standard input is not valid UTF-8 at byte {error.start}") from error
+    if not text:
+        raise InvalidRequest("there is no prompt; give one as an argument or on standard input")
+    return text
 
 
 def _sampling(

@@ -185,12 +185,13 @@ def test_no_prompt_on_a_terminal_is_told_at_once(
     assert capsys.readouterr().err.startswith("memspec: error: there is no prompt; give one")
 
 
-def test_no_prompt_and_no_standard_input_is_told(
-    engine: FakeEngine, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize("arguments", [["run"], ["run", "-"]])
+def test_nothing_on_standard_input_is_no_prompt(
+    engine: FakeEngine, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], arguments: list[str]
 ) -> None:
-    """Started with standard input closed, as some services are."""
-    monkeypatch.setattr("sys.stdin", None)
-    assert main(["run"]) == 2
+    """Started with standard input closed or from nowhere, as services are: it would answer what nobody asked."""
+    monkeypatch.setattr("sys.stdin", io.StringIO())
+    assert main(arguments) == 2
     assert capsys.readouterr().err.startswith("memspec: error: there is no prompt; give one")
 
 
