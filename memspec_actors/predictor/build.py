@@ -16,7 +16,8 @@ from memspec_actors.predictor.context import ContextLayout
 from memspec_actors.predictor.encoder import BertEncoder, EncoderConfig
 from memspec_actors.predictor.evaluation import evaluate
 from memspec_actors.predictor.head import record_evaluation
-from memspec_actors.predictor.pretrain import PretrainBudget, phased_texts, pretrain
+from memspec_actors.predictor.phased_text import phased_texts
+from memspec_actors.predictor.pretrain import PretrainBudget, pretrain
 from memspec_actors.predictor.prompts import zoo_prompts
 from memspec_actors.predictor.training import TrainParams, train
 from memspec_actors.progress import Progress
@@ -34,7 +35,7 @@ class ZooBudget(msgspec.Struct, frozen=True, kw_only=True):
     num_training_prompts: int = 400
     num_evaluation_prompts: int = 120
     max_new_tokens: int = 420
-    hidden_size: int = 128
+    hidden_size: int = 64
     pretraining: PretrainBudget = PretrainBudget()
     head: TrainParams = TrainParams()
 
@@ -127,7 +128,7 @@ def write_encoder(
     for name in TOKENIZER_FILES:
         shutil.copyfile(tokenizer_dir / name, out / name)
     made = {
-        "objectives": "masked tokens; phases ahead, near and far, of generated requests (training split)",
+        "objectives": "phases ahead, and each token's item with its phase, in generated requests (training split)",
         "budget": msgspec.to_builtins(budget),
         "losses": losses,
         "versions": {name: version(name) for name in ("memspec-actors", "torch", "tokenizers")},

@@ -122,12 +122,18 @@ class BertEncoder(nn.Module):
 
     def first_state(self, ids: Tensor, token_types: Tensor, mask: Tensor | None = None) -> Tensor:
         """Give only the state of the first token, (B, H): the last layer then costs a third."""
+        return self.first_state_and_below(ids, token_types, mask)[0]
+
+    def first_state_and_below(
+        self, ids: Tensor, token_types: Tensor, mask: Tensor | None = None
+    ) -> tuple[Tensor, Tensor]:
+        """Give the state of the first token, (B, H), and the states (B, T, H) that the last layer makes it from."""
         x, attention_mask = self._embed(ids, token_types, mask)
         *layers, last = self.layers
         for layer in layers:
             x = layer(x, attention_mask)
         assert isinstance(last, _Layer)
-        return last.first(x, attention_mask)[:, 0]
+        return last.first(x, attention_mask)[:, 0], x
 
     def _embed(self, ids: Tensor, token_types: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor | None]:
         x = self.words(ids) + self.token_types(token_types) + self.positions.weight[: ids.shape[1]]

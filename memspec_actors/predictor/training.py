@@ -35,9 +35,9 @@ class TrainParams(msgspec.Struct, frozen=True, kw_only=True):
     """Say how heads are trained; the defaults are those of the shipped predictor."""
 
     inner: int = 64
-    dropout: float = 0.4
-    learning_rate: float = 5e-4
-    weight_decay: float = 0.3
+    dropout: float = 0.2
+    learning_rate: float = 1e-3
+    weight_decay: float = 0.1
     batch_size: int = 256
     max_epochs: int = 60
     patience: int = 6  # epochs without a better validation loss

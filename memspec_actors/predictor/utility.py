@@ -5,10 +5,15 @@ iteration on the way. Intervals begin at t_0 = t, t_{j+1} = max_d e(d, t_j): the
 is discounted over the coming H intervals (those that begin before the text ends):
 
     U(d, t) = sum_j gamma^j r(d, t_j) / sum_j gamma^j                      label:  argmax_d U(d, t)
-    q(d, t) = sum_j gamma^j softmax_d(r(d, t_j) / tau) / sum_j gamma^j     soft target that the head is trained on
 
-A draft that is best now gets most of q, one that will be best soon gets most of the rest: so {current, next} rank
-first.
+Which draft is best for a few iterations is partly luck, which nobody can learn. The soft target that the head is
+trained on therefore goes by a(d, w), the share of the tokens of a window w at which d agrees with the text: near, from
+where the text will be once a ranking has arrived, and later, where a draft that is loaded now comes to work:
+
+    q(d, t) = (1 - lambda) softmax_d(a(d, near) / tau) + lambda softmax_d(a(d, later) / tau)
+
+lambda falls with the part of the later window that lies beyond the end of the text. A draft that is best now gets most
+of q, one that will be best soon gets most of the rest: so {current, next} rank first.
 """
 
 import msgspec
@@ -24,14 +29,19 @@ Ints = NDArray[np.int64]
 
 
 class UtilityParams(msgspec.Struct, frozen=True, kw_only=True):
-    """Set N (iterations per interval), H (intervals looked ahead), gamma (label, soft target) and tau (tokens)."""
+    """Set N (iterations per interval), H (intervals looked ahead) and gamma of labels, and the soft target's windows.
+
+    The near window begins ``lag_tokens`` ahead, and the later one where it ends; ``later_share`` is lambda.
+    """
 
     interval: int = 4
     horizon: int = 3
     discount: float = 0.5
-    target_horizon: int = 6
-    target_discount: float = 0.5
-    temperature: float = 0.3
+    lag_tokens: int = 4
+    near_tokens: int = 16
+    later_tokens: int = 32
+    later_share: float = 0.2
+    temperature: float = 0.06
 
 
 class Utility(msgspec.Struct, frozen=True, kw_only=True):
@@ -63,9 +73,7 @@ def utility(record: TraceRecord, params: UtilityParams | None = None) -> Utility
     ends, rates = _intervals(runs, params.interval)
     best = ends.max(axis=0)
     value = _discounted(rates, best, params.horizon, params.discount)
-    shares = _softmax(rates / params.temperature)
-    target = _discounted(shares, best, params.target_horizon, params.target_discount)
-    return Utility(value=value, target=target, ends=ends[:, :-1])
+    return Utility(value=value, target=_target(runs > 0, params), ends=ends[:, :-1])
 
 
 def _intervals(runs: Ints, num_iterations: int) -> tuple[Ints, Floats]:
@@ -93,6 +101,25 @@ def _discounted(figures: Floats, best: Ints, horizon: int, discount: float) -> F
         position = best[position]
     averaged: Floats = total[:, :length] / weights[:length]
     return averaged
+
+
+def _target(agrees: NDArray[np.bool_], params: UtilityParams) -> Floats:
+    """Give q, (D, L), from where each draft agrees with the text, (D, L)."""
+    length = agrees.shape[1]
+    near = np.minimum(np.arange(length) + params.lag_tokens, length - 1)
+    later = np.minimum(near + params.near_tokens, length)
+    end = np.minimum(later + params.later_tokens, length)
+    share = params.later_share * (end - later) / params.later_tokens
+    now, then = (_softmax(_agreement(agrees, *window) / params.temperature) for window in ((near, later), (later, end)))
+    target: Floats = (1 - share) * now + share * then
+    return target
+
+
+def _agreement(agrees: NDArray[np.bool_], start: Ints, stop: Ints) -> Floats:
+    """Give the share of tokens from ``start`` to ``stop``, (L,), at which each draft agrees; 0 where there are none."""
+    counts = np.concatenate([np.zeros((len(agrees), 1)), agrees.cumsum(axis=1)], axis=1)
+    shares: Floats = (counts[:, stop] - counts[:, start]) / np.maximum(stop - start, 1)
+    return shares
 
 
 def _softmax(x: Floats) -> Floats:

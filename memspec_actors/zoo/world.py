@@ -38,6 +38,7 @@ from memspec_actors.zoo.domain_medical import MEDICAL
 ANCHORS = ("First", "Second", "Third", "Fourth", "Fifth", "Sixth")
 _WORLD = (GENERAL, CODE, MATH, LAW, MEDICAL)
 DOMAINS = tuple(domain.name for domain in _WORLD)
+DOMAIN_OF_VERB = {verb: domain.name for domain in _WORLD for task in domain.tasks for verb in task.verbs}
 NUM_ENTITIES = 144
 WORLD_SEED = "memspec-world-1"
 

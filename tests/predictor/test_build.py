@@ -1,7 +1,6 @@
-"""If these fail, the embedded models cannot be given a predictor, or its encoder learns phases that are none."""
+"""If these fail, the embedded models cannot be given a predictor."""
 
 import json
-import random
 import shutil
 from pathlib import Path
 
@@ -9,13 +8,10 @@ import pytest
 import torch
 
 from memspec_actors.predictor.build import ZooBudget, build_for_zoo
-from memspec_actors.predictor.context import ContextLayout
-from memspec_actors.predictor.encoder import BertEncoder, EncoderConfig
-from memspec_actors.predictor.pretrain import PhasedText, PretrainBudget, phased_texts, pretrain
+from memspec_actors.predictor.pretrain import PretrainBudget
 from memspec_actors.predictor.ranker import PredictorRanker
 from memspec_actors.predictor.training import TrainParams
 from memspec_actors.scheduling.rankers import RankingContext
-from memspec_actors.zoo import world
 from memspec_actors.zoo.tokenizer import train_tokenizer, write_tokenizer
 
 TINY = ZooBudget(
@@ -26,54 +22,6 @@ TINY = ZooBudget(
     pretraining=PretrainBudget(steps=2, batch_size=4),
     head=TrainParams(inner=4, max_epochs=2, validation_share=0.4),
 )
-
-
-def test_phases_are_those_of_the_items() -> None:
-    tokenizer = train_tokenizer(num_documents=50, vocab_size=600)
-    texts = phased_texts(tokenizer, "seed")
-    rng = random.Random("seed")
-    for _ in range(20):
-        text, request = next(texts), world.sample_request(rng, world.sample_phases(rng), split="train")
-        assert tokenizer.decode(text.answer_ids) == request.answer_text
-        for index, domain in enumerate(world.DOMAINS):
-            tokens = [t for t, phase in zip(text.answer_ids, text.phases, strict=True) if phase == index]
-            bodies = [item.body for item in request.items if item.domain == domain]
-            decoded = tokenizer.decode(tokens)
-            assert all(body in decoded for body in bodies)
-            assert bool(tokens) == bool(bodies)
-
-
-def _two_phases(seed: int) -> "list[PhasedText]":
-    """Texts whose prompt names two phases in order, and whose words of a phase are its own."""
-    rng, texts = random.Random(seed), []
-    for _ in range(300):
-        phases = rng.sample(range(3), 2)
-        words = [10 + 5 * phase + rng.randrange(5) for phase in phases for _ in range(12)]
-        texts.append(PhasedText([4 + phases[0], 7 + phases[1]], words, [p for p in phases for _ in range(12)]))
-    return texts
-
-
-def test_pretraining_learns_what_comes_and_is_frozen_and_repeatable() -> None:
-    config = EncoderConfig(
-        vocab_size=32,
-        hidden_size=32,
-        num_hidden_layers=1,
-        num_attention_heads=2,
-        intermediate_size=32,
-        max_position_embeddings=48,
-    )
-    layout = ContextLayout(cls_id=1, sep_id=2, vocab_size=32, max_tokens=48, recent_tokens=24)
-
-    def run(steps: int) -> tuple[BertEncoder, dict[str, float]]:
-        texts = iter(_two_phases(0) * 3)
-        return pretrain(config, layout, texts, 3, PretrainBudget(steps=steps, batch_size=32, learning_rate=5e-3))
-
-    encoder, losses = run(120)
-    _, untrained = run(2)
-    assert losses["phase_loss"] < 0.9 * untrained["phase_loss"]
-    assert not any(parameter.requires_grad for parameter in encoder.parameters())
-    again, _ = run(120)
-    assert all(torch.equal(a, b) for a, b in zip(encoder.parameters(), again.parameters(), strict=True))
 
 
 @pytest.fixture

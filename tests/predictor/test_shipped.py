@@ -28,7 +28,7 @@ def ranker(tokenizer: Tokenizer) -> PredictorRanker:
 
 
 def test_it_was_trained_on_the_very_weights_that_are_shipped() -> None:
-    file, _ = load_heads(zoo.path("encoder"), 128)
+    file, _ = load_heads(zoo.path("encoder"), 64)
     assert file.provenance["target"] == weights_hash(zoo.path("target"))
     assert file.provenance["drafts"] == {name: weights_hash(zoo.path(name)) for name in DRAFTS}
 
@@ -59,6 +59,6 @@ def test_the_present_domain_comes_first_and_the_next_one_second(ranker: Predicto
 
 
 def test_evaluation_prompts_were_not_trained_on(tokenizer: Tokenizer) -> None:
-    file, _ = load_heads(zoo.path("encoder"), 128)
+    file, _ = load_heads(zoo.path("encoder"), 64)
     for _, _, context in _contexts(tokenizer):
         assert prompt_hash(context.prompt_ids) not in file.trained_on

@@ -10,7 +10,16 @@ from memspec_actors.predictor.traces import accepted_runs
 from memspec_actors.predictor.utility import UtilityParams, utility
 from memspec_actors.protocols.traces import TraceRecord
 
-PARAMS = UtilityParams(interval=2, horizon=3, discount=0.5, target_horizon=4, target_discount=0.7, temperature=0.5)
+PARAMS = UtilityParams(
+    interval=2,
+    horizon=3,
+    discount=0.5,
+    lag_tokens=2,
+    near_tokens=4,
+    later_tokens=5,
+    later_share=0.3,
+    temperature=0.2,
+)
 
 
 def _record(agrees: dict[str, list[bool]], k: int = 3) -> TraceRecord:
@@ -29,24 +38,32 @@ def _decode(runs: tuple[int, ...], position: int, iterations: int) -> tuple[int,
     return position, (position - start) / max(used, 1)
 
 
-def _expected(record: TraceRecord, position: int, params: UtilityParams) -> tuple[list[float], list[float]]:
+def _value(record: TraceRecord, position: int, params: UtilityParams) -> list[float]:
     rows = list(record.accepted.values())
-    value, target = [0.0] * len(rows), [0.0] * len(rows)
-    weights = target_weights = 0.0
-    for step in range(max(params.horizon, params.target_horizon)):
+    value, weights = [0.0] * len(rows), 0.0
+    for step in range(params.horizon):
         if position >= len(record.output_ids):
             break
         outcomes = [_decode(runs, position, params.interval) for runs in rows]
-        powers = [exp(rate / params.temperature) for _, rate in outcomes]
         for index, (_, rate) in enumerate(outcomes):
-            if step < params.horizon:
-                value[index] += params.discount**step * rate
-            if step < params.target_horizon:
-                target[index] += params.target_discount**step * powers[index] / sum(powers)
-        weights += params.discount**step * (step < params.horizon)
-        target_weights += params.target_discount**step * (step < params.target_horizon)
+            value[index] += params.discount**step * rate
+        weights += params.discount**step
         position = max(end for end, _ in outcomes)
-    return [v / weights for v in value], [t / target_weights for t in target]
+    return [v / weights for v in value]
+
+
+def _preferences(agrees: list[list[bool]], temperature: float) -> list[float]:
+    powers = [exp(sum(row) / max(len(row), 1) / temperature) for row in agrees]
+    return [power / sum(powers) for power in powers]
+
+
+def _target(agrees: list[list[bool]], position: int, params: UtilityParams) -> list[float]:
+    start = min(position + params.lag_tokens, len(agrees[0]) - 1)
+    near = [row[start : start + params.near_tokens] for row in agrees]
+    later = [row[start + params.near_tokens :][: params.later_tokens] for row in agrees]
+    share = params.later_share * len(later[0]) / params.later_tokens
+    now, then = _preferences(near, params.temperature), _preferences(later, params.temperature)
+    return [(1 - share) * a + share * b for a, b in zip(now, then, strict=True)]
 
 
 @given(
@@ -54,11 +71,11 @@ def _expected(record: TraceRecord, position: int, params: UtilityParams) -> tupl
         lambda n: st.fixed_dictionaries({d: st.lists(st.booleans(), min_size=n, max_size=n) for d in "abc"})
     )
 )
-def test_utility_equals_literal_decoding(agrees: dict[str, list[bool]]) -> None:
+def test_utility_and_target_are_those_of_literal_decoding(agrees: dict[str, list[bool]]) -> None:
     record = _record(agrees)
     worth = utility(record, PARAMS)
     for position in range(len(record.output_ids)):
-        value, target = _expected(record, position, PARAMS)
+        value, target = _value(record, position, PARAMS), _target(list(agrees.values()), position, PARAMS)
         assert worth.value[:, position].tolist() == pytest.approx(value)
         assert worth.target[:, position].tolist() == pytest.approx(target)
         assert worth.labels(position) == {i for i, v in enumerate(value) if v >= max(value) - 1e-9}

@@ -205,12 +205,13 @@ STUDIES = (
     Study(
         "predictor_inputs",
         "What the predictor reads (table 2)",
-        "How often the best draft is ranked first, and among the first two.",
+        "How often the best draft is ranked first, and among the first two; beside it the score of one who knows the "
+        "domains of the text, now and next, but not the luck of single tokens.",
         tuple(
             Claim(
                 says=f"{kind}: {top}",
                 ours=scalar(f"{kind} {top}"),
-                paper=f"{paper:.1%}",
+                paper=f"{paper:.1%}" if paper else "",
                 goal=paper if kind == "prompt+recent" else None,
                 percent=True,
             )
@@ -221,6 +222,8 @@ STUDIES = (
                 ("recent", "top2", 0.793),
                 ("prompt+recent", "top1", 0.716),
                 ("prompt+recent", "top2", 0.957),
+                ("knowing the domain", "top1", None),
+                ("knowing the domain", "top2", None),
             )
         ),
     ),
