@@ -5,18 +5,9 @@ import math
 import pytest
 from msgspec.structs import replace
 
-from memspec_actors.bench.policies import identical_share
 from memspec_actors.comparison import STRICT, Outcome, compare_policies
-from memspec_actors.protocols.results import (
-    DraftFigures,
-    GenerationResult,
-    Metrics,
-    Scheduling,
-    Share,
-    SpeculativeMetrics,
-    Timing,
-    Usage,
-)
+from memspec_actors.protocols.results import DraftFigures, GenerationResult, Share
+from tests.results import NOTHING
 
 
 def _result(
@@ -29,43 +20,15 @@ def _result(
 ) -> GenerationResult:
     """A generation of so many tokens; half of those after the first came from one iteration of a draft."""
     drafted = (tokens - 1) // 2
-    return GenerationResult(
-        request_id="r",
-        text="",
+    return replace(
+        NOTHING,
         token_ids=tuple(range(tokens)),
-        finish_reason="length",
-        lossless=True,
-        usage=Usage(prompt_tokens=1, completion_tokens=tokens, total_tokens=tokens + 1),
-        timing=Timing(
-            queue_s=0.0,
-            prefill_s=0.1,
-            time_to_first_token_s=0.1,
-            decode_s=decode_s,
-            total_s=total_s,
-            tokens_per_second=0.0,
-        ),
-        metrics=Metrics(
-            speculative_decoding=SpeculativeMetrics(
-                mean_acceptance_length=0.0,
-                draft_acceptance_rate=0.0,
-                acceptance_histogram=(),
-                num_spec_steps=0,
-                num_accepted_draft_tokens=0,
-                num_draft_tokens=0,
-                num_spec_tokens=0,
-            )
-        ),
-        scheduling=Scheduling(
-            policy="",
-            interval=4,
-            capacity=2,
+        timing=replace(NOTHING.timing, decode_s=decode_s, total_s=total_s),
+        scheduling=replace(
+            NOTHING.scheduling,
             switches=2,
             loads=3,
-            evictions=1,
             wasted_loads=1,
-            predictions=0,
-            prediction_busy_share=0.0,
-            emulated_storage=False,
             share=share or Share(desired=1.0),
             startup_tokens=startup[0],
             startup_s=startup[1],
@@ -139,11 +102,3 @@ def test_latency_is_that_of_whole_requests_over_both_general_drafts() -> None:
     assert comparison.latency["memspec"] == pytest.approx(0.5)
     assert comparison.latency_strict is not None
     assert comparison.latency_strict["memspec"] == pytest.approx(1.0 / 1.6)
-
-
-def test_one_differing_text_is_noticed() -> None:
-    """The policies would be compared on different work."""
-    same, other = _result(5, 1.0), _result(5, 1.0)
-    outcomes = [Outcome(0, "law", policy, same) for policy in ("a", "a", "b")]
-    assert identical_share([*outcomes, Outcome(0, "law", "b", same)]) == 1.0
-    assert identical_share([*outcomes, Outcome(0, "law", "b", replace(other, token_ids=(9,)))]) == 0.5

@@ -15,13 +15,14 @@ from tokenizers import Tokenizer
 
 from memspec_actors.predictor.collect import open_tracer
 from memspec_actors.protocols.traces import TraceRecord
+from memspec_actors.zoo.build import GENERAL, STRICT
 from memspec_actors.zoo.checkpoint import import_network
 from memspec_actors.zoo.network import Memory, Network
 from memspec_actors.zoo.quality import measure_quality
 from memspec_actors.zoo.tokenizer import BOS
 from memspec_actors.zoo.world import DOMAINS, Request, sample_request
 
-GENERAL, STRICT, MIXED = "general", "general-strict", "mixed"
+MIXED = "mixed"
 KINDS = (*DOMAINS, MIXED)
 GROUPS: Mapping[str, tuple[str, ...]] = {"single": DOMAINS, "mixed": (MIXED,), "all": KINDS}
 DRAFT_LENGTH, INTERVAL, MAX_NEW_TOKENS = 5, 4, 420

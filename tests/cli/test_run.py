@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 from rich.console import Console
 
 from memspec_actors.cli import main
@@ -16,18 +17,8 @@ from memspec_actors.cli.display import LiveDisplay, summary
 from memspec_actors.config import Config
 from memspec_actors.errors import InvalidRequest, LoadError
 from memspec_actors.protocols.requests import SamplingParams
-from memspec_actors.protocols.results import (
-    DraftFigures,
-    FinishReason,
-    GenerationResult,
-    Metrics,
-    Scheduling,
-    Share,
-    SpeculativeMetrics,
-    TextChunk,
-    Timing,
-    Usage,
-)
+from memspec_actors.protocols.results import DraftFigures, FinishReason, GenerationResult, Share, TextChunk, Usage
+from tests.results import NOTHING
 
 
 def make_chunk(text: str) -> TextChunk:
@@ -35,38 +26,23 @@ def make_chunk(text: str) -> TextChunk:
 
 
 def make_result(text: str, finish_reason: FinishReason = "stop") -> GenerationResult:
-    return GenerationResult(
-        request_id="r1",
+    return replace(
+        NOTHING,
         text=text,
         token_ids=(1, 2, 3),
         finish_reason=finish_reason,
-        lossless=True,
         usage=Usage(prompt_tokens=4, completion_tokens=3, total_tokens=7),
-        timing=Timing(
-            queue_s=0.0, prefill_s=0.1, time_to_first_token_s=0.1, decode_s=0.2, total_s=0.3, tokens_per_second=12.5
+        timing=replace(NOTHING.timing, tokens_per_second=12.5),
+        metrics=replace(
+            NOTHING.metrics,
+            speculative_decoding=replace(
+                NOTHING.metrics.speculative_decoding, mean_acceptance_length=2.25, draft_acceptance_rate=0.25
+            ),
         ),
-        metrics=Metrics(
-            speculative_decoding=SpeculativeMetrics(
-                mean_acceptance_length=2.25,
-                draft_acceptance_rate=0.25,
-                acceptance_histogram=(1, 0),
-                num_spec_steps=1,
-                num_accepted_draft_tokens=1,
-                num_draft_tokens=4,
-                num_spec_tokens=4,
-            )
-        ),
-        scheduling=Scheduling(
-            policy="memspec",
-            interval=4,
-            capacity=2,
+        scheduling=replace(
+            NOTHING.scheduling,
             switches=1,
             loads=2,
-            evictions=0,
-            wasted_loads=0,
-            predictions=1,
-            prediction_busy_share=0.0,
-            emulated_storage=False,
             share=Share(desired=1.0),
             drafts={"code": DraftFigures(iterations=1, drafted=4, accepted=1, tokens=3), "law": DraftFigures()},
         ),
