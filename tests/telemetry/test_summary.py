@@ -1,5 +1,6 @@
 """The summary: what it recomputes from records is what the run itself measured."""
 
+import itertools
 from collections import Counter
 from pathlib import Path
 
@@ -58,7 +59,7 @@ def test_totals_are_those_of_the_requests(run: RealRun) -> None:
     assert summary.tokens_per_second == pytest.approx(decoded / decode_s)
     histograms = [result.metrics.speculative_decoding.acceptance_histogram for result in results]
     assert summary.speculative_decoding.acceptance_histogram == tuple(
-        sum(histogram[position] for histogram in histograms if len(histogram) > position) for position in range(5)
+        map(sum, itertools.zip_longest(*histograms, fillvalue=0))
     )
     assert sum(msgspec.structs.astuple(summary.share)) == pytest.approx(1)
     assert set(summary.policies) == set(POLICIES)
