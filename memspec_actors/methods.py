@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from memspec_actors.config import Config
 from memspec_actors.errors import ConfigError
 
-__all__ = ["METHODS", "Choice", "choose", "decoding_alone"]
+__all__ = ["METHODS", "Choice", "choose", "decoding_alone", "stopping_by"]
 
 TARGET, DRAFT = "target", "draft:"
 TARGET_ONLY = "target-only"
@@ -74,6 +74,12 @@ def choose(
         accept=accept or rules.accept,
         draft_alone=_draft_alone(config, name),
     )
+
+
+def stopping_by(config: Config, stop: str) -> Config:
+    """Return the configuration with another stop rule; what is accepted stays, also where a method says it."""
+    rules = choose(config, stop=stop)
+    return replace(config, speculation=replace(config.speculation, method=None, stop=rules.stop, accept=rules.accept))
 
 
 def decoding_alone(config: Config) -> Config:

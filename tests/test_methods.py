@@ -5,7 +5,7 @@ from msgspec.structs import replace
 
 from memspec_actors.config import Config, SpeculationConfig, TargetConfig
 from memspec_actors.errors import ConfigError
-from memspec_actors.methods import METHODS, Choice, choose, decoding_alone
+from memspec_actors.methods import METHODS, Choice, choose, decoding_alone, stopping_by
 from memspec_actors.speculation.rules import acceptance_rule
 from memspec_actors.speculation.stop import stop_rule
 
@@ -39,6 +39,13 @@ def test_a_request_comes_before_the_configuration_and_a_rule_before_the_method()
     assert choose(config, accept="match") == Choice("memspec", "fixed:3", "match", None)
     assert choose(config, method="adasd", stop="fixed:9") == Choice("memspec", "fixed:9", "bayes", None)
     assert choose(config, method="adasd", policy="static:law") == Choice("static:law", "entropy", "bayes", None)
+
+
+def test_another_stop_rule_leaves_what_is_accepted() -> None:
+    """A comparison under a method's own acceptance would turn lossless where only the draft length was to change."""
+    for speculation in (SpeculationConfig(method="adasd"), SpeculationConfig(stop="entropy", accept="bayes")):
+        changed = stopping_by(Config(speculation=speculation), "fixed:5")
+        assert changed == Config(speculation=SpeculationConfig(stop="fixed:5", accept="bayes"))
 
 
 def test_target_drafts_nothing_and_refuses_a_policy_that_does() -> None:

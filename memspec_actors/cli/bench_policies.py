@@ -28,14 +28,13 @@ def bench_policies(
 ) -> None:
     """Run the policies on storage as slow as on the paper's device, and (unless left out) on storage as it is."""
     import anyio
-    from msgspec.structs import replace
 
     from memspec_actors.bench.policies import identical_share, plan_length, run_policies, throttled
     from memspec_actors.comparison import compare_policies
-    from memspec_actors.methods import choose
+    from memspec_actors.methods import choose, stopping_by
 
     if stop is not None:
-        config = replace(config, speculation=replace(config.speculation, method=None, stop=stop))
+        config = stopping_by(config, stop)
 
     async def run() -> "tuple[Config, list[Outcome], list[Outcome]]":
         with progress_bars() as progress:
@@ -58,7 +57,7 @@ def bench_policies(
         "runs": runs,
         "max_new_tokens": max_new_tokens,
         "stop": choose(config).stop,
-        "oracles_draft": plan_length(config),
+        "plan_length": plan_length(config),
         **circumstances(config.target.num_threads, config.target.dtype),
         "emulated": [f"storage of {slow.storage.bandwidth}: a load takes {load_ratio} iterations"],
     }
@@ -82,8 +81,9 @@ def _show(
     if json == Path("-"):
         print_json(figures)
         return
-    print_policies(comparison, f"storage throttled to {figures['bandwidth']} (emulated)")
+    drafting = f"drafts stop by {figures['stop']}"
+    print_policies(comparison, f"storage throttled to {figures['bandwidth']} (emulated), {drafting}")
     if beside is not None:
-        print_policies(beside, "storage as it is")
+        print_policies(beside, f"storage as it is, {drafting}")
     if json is not None:
         write_file(json, msgspec.json.format(msgspec.json.encode(figures)))

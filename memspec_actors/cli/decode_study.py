@@ -15,6 +15,7 @@ from memspec_actors.cli.output import Progress
 from memspec_actors.cli.study import Measured, run_study
 from memspec_actors.comparison import BASE, STRICT, PolicyComparison, compare_policies
 from memspec_actors.config import Config
+from memspec_actors.methods import stopping_by
 
 __all__ = ["decode_study"]
 
@@ -49,7 +50,7 @@ def decode_study(
         if part_of is not None and arguments.source is not None:
             return _taken_from(arguments.source, policies)
         count = arguments.prompts or (1 if arguments.quick else num_prompts)
-        config = replace(config, speculation=replace(config.speculation, method=None, stop=stop))
+        config = stopping_by(config, stop)
         runs, tokens = (1, QUICK_TOKENS) if arguments.quick else (RUNS, MAX_NEW_TOKENS)
         return anyio.run(partial(_decode, config, policies, count, runs, tokens, progress, throttle=throttle))
 

@@ -17,9 +17,11 @@ if TYPE_CHECKING:
 __all__ = [
     "ADAEDL_FIRST",
     "CONFIDENCE_FIRST",
+    "GAIN_FIRST",
     "HEURISTIC_FIRST",
     "MAX_ADAPTIVE_TOKENS",
     "MAX_GAIN_TOKENS",
+    "FixedLength",
     "StatedRule",
     "StopRule",
     "criterion_of",

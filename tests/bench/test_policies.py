@@ -1,9 +1,11 @@
 """If these fail, policies are compared on other work than they seem to be."""
 
+import pytest
 from msgspec.structs import replace
 
-from memspec_actors.bench.policies import identical_share
+from memspec_actors.bench.policies import identical_share, plan_length
 from memspec_actors.comparison import Outcome
+from memspec_actors.config import Config, SpeculationConfig
 from tests.results import NOTHING
 
 
@@ -13,3 +15,18 @@ def test_one_differing_text_is_noticed() -> None:
     outcomes = [Outcome(0, "law", policy, same) for policy in ("a", "a", "b")]
     assert identical_share([*outcomes, Outcome(0, "law", "b", same)]) == 1.0
     assert identical_share([*outcomes, Outcome(0, "law", "b", other)]) == 0.5
+
+
+@pytest.mark.parametrize(
+    ("speculation", "length"),
+    [
+        (SpeculationConfig(stop="fixed:3"), 3),
+        (SpeculationConfig(stop="fixed:0"), 1),
+        (SpeculationConfig(method="vanilla"), 5),
+        (SpeculationConfig(), 5),
+        (SpeculationConfig(stop="heuristic"), 5),
+    ],
+)
+def test_oracles_plan_for_the_configured_length_or_for_five(speculation: SpeculationConfig, length: int) -> None:
+    """Their plans would be for drafts of another length than those that run."""
+    assert plan_length(Config(speculation=speculation)) == length
