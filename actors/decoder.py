@@ -6,7 +6,7 @@ begins beside an iteration.
 """
 
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import assert_never
@@ -211,9 +211,9 @@ class Decoder(Actor[DecoderMessage]):
             await self._setup.warm_workers.run(self._run.session.warm, bound)
         self._peers.cache_manager.tell(DraftWarmed(draft=draft))
 
-    def _let_read_along(self, run: Run) -> None:
-        """Bring the resident drafts that are not at work up to date, beside decoding: a switch then has less to do."""
-        for draft in self._announced.resident:
+    def _let_read_along(self, run: Run, drafts: Iterable[ResidentDraft]) -> None:
+        """Bring resident drafts that are not at work up to date, beside decoding: a switch then has less to do."""
+        for draft in drafts:
             if draft not in (self._active, *self._reading):
                 self._reading.add(draft)
                 self.tasks.start_soon(self._read_along, draft, run.session)
@@ -291,11 +291,11 @@ class Decoder(Actor[DecoderMessage]):
             run.interval += 1
             self._schedule(run)
             if run.policy.reads_along:
-                self._let_read_along(run)
+                self._let_read_along(run, self._announced.resident)
         elif run.policy.reacts and run.has_news:
             self._schedule(run)
-        if run.policy.reacts and run.fell_short:
-            self._let_read_along(run)
+        if to_hear := run.take_to_hear():
+            self._let_read_along(run, [draft for draft in self._announced.resident if draft.name in to_hear])
         wait = await self._stand_still(run, inbox)
         self._settle(pick_draft(run.order, self._announced.resident))
         return wait

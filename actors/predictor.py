@@ -43,8 +43,8 @@ class Predictor(Actor[PredictorMessage]):
         ranking, observed, predict_us = await self._workers.run(_timed, self._pool, message)
         depth = self._pool.policy_of(message.policy).depth if ranking.depth is None else ranking.depth
         said = message.request_id, message.interval, ranking.order, depth
-        if said == self._said:
-            return  # amid an interval only a change is news
+        if said == self._said and not ranking.to_hear:
+            return  # amid an interval only a change, or a question, is news
         self._said = said
         answer = DraftRanking(
             request_id=message.request_id,
@@ -52,6 +52,7 @@ class Predictor(Actor[PredictorMessage]):
             order=ranking.order,
             scores=ranking.scores,
             depth=depth,
+            to_hear=ranking.to_hear,
             observed=observed,
             predict_us=predict_us,
         )

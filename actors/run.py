@@ -21,6 +21,7 @@ from memspec_actors.protocols.messages import (
     WaitedFor,
 )
 from memspec_actors.protocols.results import FinishReason, TextChunk, TokenLogprob
+from memspec_actors.scheduling.pace import Pace
 from memspec_actors.scheduling.pick import desired
 from memspec_actors.scheduling.policy import Policy
 from memspec_actors.telemetry.recorder import RequestRecorder
@@ -58,8 +59,9 @@ class Run:
     adapted_to: int = -2  # the iteration whose lessons the session goes by; -1 is the start
     cancelled: bool = False
     unobserved: deque[Feedback] = field(default_factory=deque)  # what no ranking has taken into account yet
-    fell_short: bool = False  # the last iteration: more of its drafted tokens were rejected than accepted
-    has_news: bool = False  # it fell short, or other drafts told what they would have said
+    to_hear: tuple[str, ...] = ()  # drafts that the newest ranking asks to read along, until they were let
+    pace: Pace = field(default_factory=Pace)
+    has_news: bool = False  # the text came slower than it had, or other drafts told what they would have said
 
     @property
     def id(self) -> str:
@@ -81,10 +83,15 @@ class Run:
         return bool(self.order) and self.order[0] not in usable
 
     def take_ranking(self, ranking: DraftRanking) -> None:
-        self.ranking = ranking
+        self.ranking, self.to_hear = ranking, ranking.to_hear
         self.recorder.ranking(ranking)
         while self.unobserved and self.unobserved[0].iteration < ranking.observed:
             self.unobserved.popleft()
+
+    def take_to_hear(self) -> tuple[str, ...]:
+        """Return the drafts that are to read along, once for each ranking that asks for them."""
+        to_hear, self.to_hear = self.to_hear, ()
+        return to_hear
 
     @property
     def adapts(self) -> bool:
@@ -151,8 +158,10 @@ class Run:
 
     def remember(self, report: IterationReport, shadows: tuple[Shadow, ...]) -> None:
         """Keep what a learning ranker is to be told of the iteration that has just been committed."""
-        self.fell_short = 2 * report.accepted < report.drafted
-        self.has_news = self.fell_short or bool(shadows)
+        fell_short = report.draft is not None and self.pace.falls_short(
+            report.emitted, report.draft_us + report.verify_us
+        )
+        self.has_news = fell_short or bool(shadows)
         if self.policy.learns:
             self.unobserved.append(
                 Feedback(

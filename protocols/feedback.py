@@ -36,3 +36,8 @@ class Feedback(msgspec.Struct, frozen=True, kw_only=True):
     cost_us: float
     catch_up_us: float = 0.0
     shadows: tuple[Shadow, ...] = ()
+
+    @property
+    def run_us(self) -> float:
+        """The time that drafting and verifying took."""
+        return self.cost_us - self.catch_up_us

@@ -11,16 +11,18 @@ __all__ = ["Exp3Ranker", "UcbRanker"]
 
 
 class UcbRanker:
-    """Rank by the upper confidence bound of the tokens that an iteration of a draft emits (UCB1).
+    """Rank by the upper confidence bound of the tokens that a draft gives in the time of a mean iteration (UCB1).
 
     Each iteration pulls the arm of the draft that ran. Drafts that never ran come first, in the order given; then
-    ``mean + exploration * sqrt(ln(pulls of all arms) / pulls of this arm)``, highest first.
+    ``mean + exploration * sqrt(ln(pulls of all arms) / pulls of this arm)``, highest first. The mean is a renewal
+    reward, tokens over time: where iterations take the same time it is the mean of the tokens that they emit.
     """
 
     def __init__(self, drafts: Sequence[str], exploration: float) -> None:
         self._exploration = exploration
         self._pulls = dict.fromkeys(drafts, 0)
         self._tokens = dict.fromkeys(drafts, 0)
+        self._us = dict.fromkeys(drafts, 0.0)
 
     def rank(self, context: RankingContext) -> Ranking:
         bounds = {draft: self._bound(draft) for draft in self._pulls}
@@ -32,21 +34,24 @@ class UcbRanker:
         if feedback.draft is not None:
             self._pulls[feedback.draft] += 1
             self._tokens[feedback.draft] += feedback.emitted
+            self._us[feedback.draft] += feedback.run_us
 
     def _bound(self, draft: str) -> float:
         pulls = self._pulls[draft]
         if not pulls:
             return math.inf
-        bonus = math.sqrt(math.log(sum(self._pulls.values())) / pulls)
-        return self._tokens[draft] / pulls + self._exploration * bonus
+        num_pulls = sum(self._pulls.values())
+        mean_us = sum(self._us.values()) / num_pulls
+        bonus = math.sqrt(math.log(num_pulls) / pulls)
+        return self._tokens[draft] / self._us[draft] * mean_us + self._exploration * bonus
 
 
 class Exp3Ranker:
     """Draw the first draft at random, by weights that grow with what a draft has earned (Exp3; BanditSpec).
 
-    ``P(d) = (1 - mixing) w(d) / sum(w) + mixing / D``. An iteration earns the share of the block that it emitted, over
-    the probability with which its draft was drawn: ``w(d) *= exp(mixing / D * earned / P(d))``. An iteration of another
-    draft than the one drawn (a fallback) teaches nothing. The draws are a function of ``seed``.
+    ``P(d) = (1 - mixing) w(d) / sum(w) + mixing / D``. An iteration earns its speed, tokens over time, as a share of
+    the highest so far, over the probability of its draft: ``w(d) *= exp(mixing / D * earned / P(d))``. An iteration of
+    another draft than the one drawn (a fallback) teaches nothing. The draws are a function of ``seed``.
     """
 
     def __init__(self, drafts: Sequence[str], mixing: float, seed: int) -> None:
@@ -54,6 +59,7 @@ class Exp3Ranker:
         self._random = random.Random(seed)
         self._log_weights = dict.fromkeys(drafts, 0.0)
         self._drawn: tuple[str, float] | None = None  # and its probability
+        self._highest = 0.0  # tokens per microsecond
 
     def rank(self, context: RankingContext) -> Ranking:
         probabilities = self._probabilities()
@@ -64,10 +70,12 @@ class Exp3Ranker:
 
     def observe(self, feedback: Feedback) -> None:
         """Credit the drawn draft."""
+        speed = feedback.emitted / feedback.run_us
+        self._highest = max(self._highest, speed)
         if self._drawn is None or feedback.draft != self._drawn[0]:
             return
         draft, probability = self._drawn
-        earned = feedback.emitted / (feedback.drafted + 1)
+        earned = speed / self._highest
         self._log_weights[draft] += self._mixing / len(self._log_weights) * earned / probability
 
     def _probabilities(self) -> dict[str, float]:

@@ -10,11 +10,17 @@ trust t in the predictor:
 with constants that suit replayed traces of the embedded models, their predictor as it is and with its probability of
 one draft suppressed. The trust is a belief that the predictor is right: every late token at which its first choice was
 seen is evidence (Bayes' rule), and at each scheduling point it recovers a little, the more so the more the predictor
-has changed its mind.
+has changed its mind. It never falls below LEAST: a first choice that fails may be the wrong one, or the text one that
+no draft fits, and only the records of other drafts can tell which.
 
-What counts is P(d) over the measured cost of an iteration with d, less the share of the time left that getting to it
-takes: its load, if it is not in memory, and its catching up, if it is not at work. A draft that is not in memory must
-also be worth what its load costs decoding (load_prices.py).
+How much faster decoding is with the right draft, the gain g, is learned from all texts of which the predictor names the
+same draft first (calibration.py). A draft's speed is then 1 - g (1 - P(d)) over the measured cost of an iteration with
+it; a switch to it must bring back, within the iterations left, what its catching up costs. A draft that is not in
+memory must also be worth its load (load_prices.py), in half of those iterations: so many are left on average when a
+turn of the text is noticed.
+
+Drafts in memory that are not at work are heard only where that could change the choice: their unread tokens, if they
+agreed with all, would bring them to the top, and the gain that they promise exceeds what reading costs at most.
 """
 
 import itertools
@@ -22,9 +28,10 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 
 from memspec_actors.protocols.feedback import Feedback
+from memspec_actors.scheduling.calibration import Calibration, Calibrations
 from memspec_actors.scheduling.evidence import Agreement, sightings
 from memspec_actors.scheduling.iteration_costs import IterationCosts
-from memspec_actors.scheduling.load_prices import LoadPrices
+from memspec_actors.scheduling.load_prices import LoadPrices, Prices
 from memspec_actors.scheduling.load_times import LoadTimes
 from memspec_actors.scheduling.rankers import Ranker, Ranking, RankingContext
 
@@ -32,9 +39,9 @@ __all__ = ["BlendRanker", "Trust"]
 
 TRUSTED, DISTRUSTED = (1.3, 0.1), (0.05, 0.5)  # weights of predictor and record
 RECORD_TOKENS = 12
-AVERAGE = 0.8  # agreement of drafts with the target, by token
+AVERAGE = 0.75  # agreement of drafts with the target, by token
 DOUBT = 0.05  # share of the predictor's probabilities that is spread over all drafts: none is ruled out
-HORIZON = 12.0  # iterations that a load must pay off in
+HORIZON = 12.0  # iterations for which a draft stays the right one
 CANDIDATES = 8  # drafts considered for the places in memory
 
 
@@ -43,8 +50,9 @@ class Trust:
 
     START = 0.95
     RIGHT, WRONG = 0.95, 0.8  # how often its first choice agrees with the target, by token, if it is right and if not
-    RECOVERY = 0.3  # at each scheduling point
+    RECOVERY = 0.1  # at each scheduling point
     SURE = 0.99
+    LEAST = 0.25
 
     def __init__(self) -> None:
         self.value = self.START
@@ -53,7 +61,7 @@ class Trust:
         """Weigh one token at which the predictor's first choice was seen."""
         right = self.value * (self.RIGHT if agrees else 1.0 - self.RIGHT)
         wrong = (1.0 - self.value) * (self.WRONG if agrees else 1.0 - self.WRONG)
-        self.value = min(self.SURE, max(1.0 - self.SURE, right / (right + wrong)))
+        self.value = min(self.SURE, max(self.LEAST, right / (right + wrong)))
 
     def recover(self, changed: float) -> None:
         """Hear the predictor anew; ``changed`` is the total variation from what it said before, in [0, 1]."""
@@ -75,6 +83,7 @@ class BlendRanker:
         capacity: int,
         fits: Callable[[Sequence[str]], bool],
         prices: LoadPrices,
+        calibrations: Calibrations,
     ) -> None:
         self._predictor = predictor
         self._capacity = capacity
@@ -85,6 +94,8 @@ class BlendRanker:
         self._loads = LoadTimes()
         self._prices = prices
         self._costs = IterationCosts(drafts)
+        self._calibrations = calibrations
+        self._told: Mapping[str, float] = {}  # the probabilities by which the draft at work was chosen
         self._interval = -1
         self._num_iterations = self._num_tokens = 0
 
@@ -92,24 +103,27 @@ class BlendRanker:
         if context.interval != self._interval:
             self._hear(self._predictor.rank(context), is_first=self._interval < 0)
             self._interval = context.interval
-        probability = self._probabilities()
-        here = self._worth(probability, context, load=0.0)
-        chosen = self._best_set(self._worth(probability, context, load=self._loads.mean), context)
+        probability = self._told = self._probabilities()
+        prices = self._prices.at(self._calibration.gain, self._left(context) / 2)
+        chosen = self._best_set(probability, context, prices)
         self._prices.arrived(self._loads.see(chosen, context.resident, self._num_iterations))
-        order = sorted(probability, key=lambda draft: (draft not in chosen, -here[draft]))
-        depth = len(chosen) if chosen and self._prices.cost else None  # free loads fill what room there is
-        return Ranking(tuple(order), tuple(probability[draft] for draft in order), depth)
+        value = {draft: self._value(draft, probability, context) for draft in probability}
+        order = sorted(value, key=lambda draft: (draft not in chosen, -value[draft]))
+        depth = len(chosen) if chosen and prices.to_hold else None  # free loads fill what room there is
+        scores = tuple(probability[draft] for draft in order)
+        return Ranking(tuple(order), scores, depth, self._to_hear(probability, context))
 
     def observe(self, feedback: Feedback) -> None:
         self._num_iterations += 1
         self._num_tokens += feedback.emitted
         self._agreement.observe(feedback)
+        if feedback.draft is not None and feedback.draft in self._told:
+            self._calibration.see(self._told[feedback.draft], feedback.emitted / feedback.run_us)
         self._costs.observe(feedback)
         self._prices.observe(feedback, beside_load=bool(self._loads.awaited))
-        first = max(self._prior, key=lambda draft: self._prior[draft])
         oldest = feedback.start + feedback.emitted - RECORD_TOKENS
         for draft, position, agrees in sightings(feedback):
-            if draft == first and position >= oldest:
+            if draft == self._first and position >= oldest:
                 self._trust.see(agrees)
 
     def _hear(self, ranking: Ranking, is_first: bool) -> None:
@@ -120,9 +134,17 @@ class BlendRanker:
             self._trust.recover(sum(abs(prior[draft] - self._prior[draft]) for draft in prior) / 2)
         self._prior = prior
 
+    @property
+    def _first(self) -> str:
+        """The predictor's first choice."""
+        return max(self._prior, key=lambda draft: self._prior[draft])
+
+    @property
+    def _calibration(self) -> Calibration:
+        return self._calibrations[self._first]
+
     def _probabilities(self) -> dict[str, float]:
-        trust = self._trust.value
-        a, w = (trust * high + (1 - trust) * low for high, low in zip(TRUSTED, DISTRUSTED, strict=True))
+        a, w = self._weights()
         logits = {draft: a * math.log(p) + w * self._record(draft) for draft, p in self._prior.items()}
         highest = max(logits.values())
         powers = {draft: math.exp(logit - highest) for draft, logit in logits.items()}
@@ -132,30 +154,35 @@ class BlendRanker:
     def _record(self, draft: str) -> float:
         return sum(agrees - AVERAGE for age, agrees in self._agreement.of(draft) if age < RECORD_TOKENS)
 
-    def _worth(self, probability: Mapping[str, float], context: RankingContext, load: float) -> dict[str, float]:
-        """Weigh drafts, if a load takes ``load`` iterations."""
-        left = self._left(context)
+    def _weights(self) -> tuple[float, float]:
+        trust = self._trust.value
+        a, w = (trust * high + (1 - trust) * low for high, low in zip(TRUSTED, DISTRUSTED, strict=True))
+        return a, w
 
-        def kept(draft: str) -> float:
-            lost = (draft not in context.resident) * load + (draft != context.active) * self._costs.switch
-            return max(0.0, 1.0 - lost / left)
-
-        return {draft: p / self._costs.relative(draft) * kept(draft) for draft, p in probability.items()}
+    def _value(self, draft: str, probability: Mapping[str, float], context: RankingContext) -> float:
+        """Return the speed that a draft in memory promises, less what switching to it costs."""
+        speed = 1.0 - self._calibration.gain * (1.0 - probability[draft])
+        switch = 0.0 if draft == context.active else self._costs.switch / self._left(context)
+        return speed / self._costs.relative(draft) - switch
 
     def _left(self, context: RankingContext) -> float:
-        """Return the iterations that a load must pay off in."""
+        """Return the iterations for which the right draft is expected to stay so."""
         per_iteration = self._num_tokens / self._num_iterations if self._num_iterations else 1.0
         left = HORIZON if context.tokens_left is None else min(HORIZON, context.tokens_left / per_iteration)
         return max(left, 1.0)
 
-    def _best_set(self, worth: Mapping[str, float], context: RankingContext) -> tuple[str, ...]:
+    def _best_set(self, probability: Mapping[str, float], context: RankingContext, prices: Prices) -> tuple[str, ...]:
         present = {*context.resident, *self._loads.awaited}
-        to_run, to_hold = self._prices.to_run(self._left(context)), self._prices.to_hold()
+        in_time = max(0.0, 1.0 - self._loads.mean / self._left(context))  # the share of the time left after a load
+        worth = {
+            draft: p / self._costs.relative(draft) * (1.0 if draft in context.resident else in_time)
+            for draft, p in probability.items()
+        }
 
         def value(drafts: Sequence[str]) -> float:
             first = max(drafts, key=lambda draft: worth[draft])
-            prices = (to_run if draft == first else to_hold for draft in drafts if draft not in present)
-            return sum(worth[draft] for draft in drafts) - sum(prices)
+            paid = (prices.to_run if draft == first else prices.to_hold for draft in drafts if draft not in present)
+            return sum(worth[draft] for draft in drafts) - sum(paid)
 
         obtainable = [draft for draft in worth if draft in context.resident or draft not in context.unavailable]
         candidates = sorted(obtainable, key=lambda draft: -worth[draft])[:CANDIDATES]
@@ -163,3 +190,18 @@ class BlendRanker:
         sets = itertools.chain.from_iterable(itertools.combinations(candidates, size) for size in sizes)
         possible = (each for each in sets if self._fits(each))
         return max(possible, key=value, default=())
+
+    def _to_hear(self, probability: Mapping[str, float], context: RankingContext) -> tuple[str, ...]:
+        """Name the drafts in memory whose word could change the choice among them, and is worth reading for."""
+        if len(context.resident) < 2:
+            return ()
+        best = max(probability[draft] for draft in context.resident)
+        _, w = self._weights()
+        gain = self._calibration.gain * self._left(context)
+
+        def could_win(draft: str) -> bool:
+            num_unread = min(self._agreement.num_unseen(draft), RECORD_TOKENS)
+            return probability[draft] < best < probability[draft] * math.exp(w * (1.0 - AVERAGE) * num_unread)
+
+        worth_it = (draft for draft in context.resident if probability[draft] * gain > self._costs.switch)
+        return tuple(draft for draft in worth_it if could_win(draft))

@@ -51,3 +51,7 @@ class Agreement:
     def of(self, draft: str) -> Iterator[tuple[int, bool]]:
         """Give (age in tokens, whether it agreed) of every sighting of a draft."""
         return ((self._length - 1 - position, agrees) for position, agrees in self._agrees[draft].items())
+
+    def num_unseen(self, draft: str) -> int:
+        """Return how many tokens have come since a draft was last seen."""
+        return self._length - 1 - max(self._agrees[draft], default=-1)

@@ -25,8 +25,8 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
     resident. A policy that ``learns`` is told how every iteration went; with ``shared`` all requests teach the same
     ranker. With ``reads_along`` the resident drafts that are not at work are brought up to date at every scheduling
     point: what they predict on the way is told too, and a switch to one of them has less to catch up on. A policy that
-    ``reacts`` lets them do so where the draft at work falls short instead, and ranks by what is learned from it at
-    once, not only at scheduling points.
+    ``reacts`` lets those do so that a ranking asks to hear, and ranks anew where the text comes slower than it did and
+    where a draft was heard, at once and not only at scheduling points.
 
     ``exploration`` is UCB's c, ``mixing`` Exp3's gamma, ``discount`` Hedge's, per token.
     """

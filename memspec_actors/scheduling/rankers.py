@@ -30,12 +30,14 @@ class RankingContext(msgspec.Struct, frozen=True, kw_only=True):
 class Ranking(msgspec.Struct, frozen=True):
     """Order drafts best first, each with its score; drafts left out are not to be used.
 
-    Only the first ``depth`` are worth loading (None: as many as the policy lets be in memory).
+    Only the first ``depth`` are worth loading (None: as many as the policy lets be in memory). What those ``to_hear``,
+    in memory but not at work, would have said of the text could change the order.
     """
 
     order: tuple[str, ...]
     scores: tuple[float, ...]
     depth: int | None = None
+    to_hear: tuple[str, ...] = ()
 
 
 class Ranker(Protocol):

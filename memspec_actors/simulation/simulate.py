@@ -38,8 +38,8 @@ def simulate(
     """Decode every text under every policy, and General-Static beside them, each from a cold start.
 
     A traced draft named "general-strict" is nobody's to choose: it runs by itself, as the strict baseline. The rankers
-    of policies that learn know nothing at the start of a text, but for what memspec+ has seen loads cost in the texts
-    before. Raises TraceError for no texts, ConfigError for unknown policies.
+    of policies that learn know nothing at the start of a text, but for what memspec+ has seen loads cost, and its
+    probabilities be worth, in the texts before. Raises TraceError for no texts, ConfigError for unknown policies.
     """
     if not texts:
         raise TraceError("the trace holds no texts; collect some")

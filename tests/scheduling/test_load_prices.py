@@ -7,8 +7,6 @@ import pytest
 from memspec_actors.protocols.feedback import Feedback
 from memspec_actors.scheduling.load_prices import LoadPrices
 
-EMITTED = 4
-
 
 def iteration(draft: str | None, drafted: int, cost_us: float, catch_up_us: float = 0.0) -> Feedback:
     return Feedback(
@@ -17,7 +15,7 @@ def iteration(draft: str | None, drafted: int, cost_us: float, catch_up_us: floa
         draft=draft,
         drafted=drafted,
         accepted=0,
-        emitted=EMITTED if draft else 1,
+        emitted=1,
         cost_us=cost_us + catch_up_us,
         catch_up_us=catch_up_us,
     )
@@ -25,7 +23,7 @@ def iteration(draft: str | None, drafted: int, cost_us: float, catch_up_us: floa
 
 def test_loads_are_free_until_they_were_seen_to_cost_something() -> None:
     prices = LoadPrices()
-    assert (prices.cost, prices.to_run(5.0), prices.to_hold()) == (0.0, 0.0, 0.0)
+    assert (prices.cost, prices.at(0.5, 5.0)) == (0.0, (0.0, 0.0))
     prices.observe(iteration("a", 5, 10.0), beside_load=True)
     prices.arrived(1)
     assert prices.cost == 0.0, "there is no quiet iteration to compare it with"
@@ -48,17 +46,7 @@ def test_a_load_costs_what_iterations_beside_it_take_longer(seed: int) -> None:
         prices.observe(iteration(*kind, took_us, catch_up_us=50.0 * beside), beside_load=beside)
     prices.arrived(num_loads)
     assert prices.cost == pytest.approx(slower * length, rel=0.01)
-    gain = 1 - 1 / EMITTED
-    assert prices.to_run(8.0) == pytest.approx(prices.cost / (gain * 8.0))
-    assert prices.to_hold() == pytest.approx(prices.cost / (gain * length + prices.cost))
-
-
-def test_iterations_of_the_target_alone_are_no_measure_of_what_drafts_bring() -> None:
-    """Before the first draft is there each gives one token: loads would seem to bring nothing."""
-    prices = LoadPrices()
-    for _ in range(50):
-        prices.observe(iteration(None, 0, 5.0), beside_load=False)
-        prices.observe(iteration("a", 5, 10.0), beside_load=False)
-        prices.observe(iteration("a", 5, 15.0), beside_load=True)
-    prices.arrived(25)
-    assert prices.to_run(8.0) == pytest.approx(prices.cost / ((1 - 1 / EMITTED) * 8.0))
+    to_run, to_hold = prices.at(0.4, 8.0)
+    assert to_run == pytest.approx(prices.cost / (0.4 * 8.0))
+    assert to_hold == pytest.approx(prices.cost / (0.4 * length + prices.cost))
+    assert prices.at(0.0, 8.0).to_run > 1.0, "where nothing is gained no load pays"

@@ -176,28 +176,51 @@ class Steady:
         pass
 
 
-@pytest.mark.parametrize(("rates", "reacts"), [([0.0, 0.3], False), ([0.9, 0.0], True)])
-def test_memspec_plus_ranks_amid_an_interval_only_where_its_draft_falls_short(rates: list[float], reacts: bool) -> None:
-    """Each ranking and each draft that reads along costs decoding time: as long as all goes well there is no need."""
-    header, record = Toys(seed=3, rates=rates, max_new_tokens=60, k=5, eos_ids=frozenset()).trace()
-    policy = parse_policy("memspec+", ("d0", "d1"))
+class Told:
+    """Run the good draft d1 first, then d0; ask to hear one draft at one interval. Count what is told."""
+
+    def __init__(self, turns_at: int = 10**6, asks: str | None = None) -> None:
+        self.contexts: list[RankingContext] = []
+        self.shadows: list[tuple[str, int]] = []
+        self._turns_at, self._asks, self._asked = turns_at, asks, False
+
+    def rank(self, context: RankingContext) -> Ranking:
+        self.contexts.append(context)
+        asks = self._asks is not None and not self._asked and context.interval == 3
+        self._asked = self._asked or asks
+        order = ("d1", "d0", "d2") if context.interval < self._turns_at else ("d0", "d1", "d2")
+        return Ranking(order, (0.6, 0.3, 0.1), 2, (str(self._asks),) if asks else ())
+
+    def observe(self, feedback: Feedback) -> None:
+        self.shadows += [(shadow.draft, feedback.iteration) for shadow in feedback.shadows]
+
+
+def told(ranker: Told, rates: list[float]) -> Told:
+    """Replay memspec+ with this ranker."""
+    header, record = Toys(seed=3, rates=rates, max_new_tokens=90, k=5, eos_ids=frozenset()).trace()
     setting = Setting(profile=_profile(0.3), schedule=schedule(4), capacity=2)
-    told: list[RankingContext] = []
-    shadows = 0
+    replay(header, record, parse_policy("memspec+", tuple(header.drafts)), lambda: ranker, setting)
+    return ranker
 
-    class Spy:
-        def rank(self, context: RankingContext) -> Ranking:
-            told.append(context)
-            return Ranking(("d0", "d1"), (0.6, 0.4))
 
-        def observe(self, feedback: Feedback) -> None:
-            nonlocal shadows
-            shadows += len(feedback.shadows)
+@pytest.mark.parametrize("worsens", [False, True])
+def test_memspec_plus_ranks_amid_an_interval_only_where_the_text_comes_slower_than_before(worsens: bool) -> None:
+    """Each ranking costs decoding time: on a text that goes on as it did, well or badly, there is no need."""
+    for rates in ([0.9, 0.0, 0.5], [0.9, 0.9, 0.5]):
+        contexts = told(Told(2 if worsens else 10**6), rates).contexts
+        amid = len(contexts) - len({context.interval for context in contexts})
+        goes_well = rates[1] == 0.0
+        assert (amid > 2) is (worsens and goes_well), "each draft catches up when loaded; what it tells then is news"
 
-    replay(header, record, policy, Spy, setting)
-    amid = len(told) - len({context.interval for context in told})
-    assert (amid > 2) is reacts, "each draft catches up when it is loaded, and what it tells then is ranked by"
-    assert (shadows > 4) is reacts
+
+def test_drafts_read_along_when_a_ranking_asks_to_hear_them_and_only_then() -> None:
+    """Reading beside decoding slows it down; a draft that is never heard cannot show that it is the better one."""
+    silent = told(Told(), [0.9, 0.0, 0.5]).shadows
+    asked = told(Told(asks="d0"), [0.9, 0.0, 0.5]).shadows
+    assert [draft for draft, _ in asked] == [*(draft for draft, _ in silent), "d0"]
+    assert asked[-1][1] >= 3 * 4, "when it was asked for"
+    for nobody in ("d1", "d2"):  # at work, not in memory
+        assert told(Told(asks=nobody), [0.9, 0.0, 0.5]).shadows == silent
 
 
 def test_a_draft_whose_context_ends_sits_out_in_a_replay_too() -> None:
