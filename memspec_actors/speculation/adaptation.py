@@ -1,5 +1,6 @@
 """Learn thresholds from verified tokens: for each stop rule that has one, and for AdaSD's acceptance rule."""
 
+import math
 from typing import Protocol
 
 from memspec_actors.protocols.messages import IterationReport, SequenceStarted, ThresholdsPublished
@@ -45,7 +46,7 @@ class MeanRejectedEntropy:
         return self._total / self._count if self._count else 0.0
 
     def observe(self, report: IterationReport) -> None:
-        if report.rejected:
+        if report.rejected and not math.isnan(report.signals[report.accepted]):  # NaN: from a draft that went wrong
             self._total += report.signals[report.accepted]
             self._count += 1
 

@@ -90,6 +90,18 @@ def test_confidence_starts_at_0_4_and_stops_below() -> None:
     assert rule.keep_drafting(1, 0.7) and not rule.keep_drafting(1, 0.69)
 
 
+@pytest.mark.parametrize("name", ["entropy", "confidence", "gain"])
+def test_a_draft_that_went_wrong_spoils_nothing_for_the_others(name: str) -> None:
+    """One NaN in what is learned, and all later drafts would end after a token."""
+    learned = Adaptation(name, "exact")
+    for _ in range(6):
+        learned.observe(report_of(3, 2, (0.9, 0.8, 0.3)))
+        learned.observe(report_of(1, 0, (math.nan,)))
+    thresholds = learned.thresholds("r", 11)
+    assert thresholds.stop_threshold is not None
+    assert all(map(math.isfinite, (thresholds.stop_threshold, *thresholds.calibration)))
+
+
 def test_entropy_rule_drafts_on_up_to_its_threshold() -> None:
     rule = stop_rule("entropy")
     assert rule.keep_drafting(1, 0.0) and not rule.keep_drafting(1, 1e-6)
