@@ -9,7 +9,8 @@ from memspec_actors.config import Config, zoo_name
 from memspec_actors.errors import ConfigError, UsageError
 from memspec_actors.hub import hub_model, snapshot
 from memspec_actors.models.checkpoints.checkpoint import Checkpoint
-from memspec_actors.models.devices.device import HOST, Device, open_device
+from memspec_actors.models.devices.device import HOST, Device
+from memspec_actors.models.devices.opening import open_device
 from memspec_actors.models.runner import Runner
 from memspec_actors.models.text.tokenizer import Tokenizer
 from memspec_actors.models.text.vocabulary import check_compatible

@@ -7,7 +7,7 @@ from memspec_actors.errors import ConfigError
 from memspec_actors.hub import HubModel, cached_snapshot, hub_model
 from memspec_actors.loadout import model_directory
 from memspec_actors.methods import choose, decoding_alone
-from memspec_actors.models.devices.device import open_device
+from memspec_actors.models.devices.opening import open_device
 from memspec_actors.scheduling.policy import parse_policy
 from memspec_actors.speculation.rules import acceptance_rule
 from memspec_actors.speculation.stop import stop_rule

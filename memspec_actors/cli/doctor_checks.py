@@ -9,14 +9,12 @@ from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path
 from types import ModuleType
-from typing import Literal
 
-import msgspec
-
+from memspec_actors.cli.doctor_line import Check
 from memspec_actors.errors import first_line
 from memspec_actors.models.weights.page_cache import forget_cached
 
-__all__ = ["Check", "run_checks"]
+__all__ = ["run_checks"]
 
 PACKAGES = ("torch", "transformers", "tokenizers", "safetensors", "numpy", "anyio", "msgspec", "structlog")
 EXTRAS = {"auto-gptq": ("auto_gptq", "only to quantise checkpoints, in an environment of its own")}
@@ -26,15 +24,6 @@ CPU_FLAGS = (
 )  # fmt: skip
 MIN_FREE_GIB = 2
 SLOW_STORAGE = 50e6  # bytes per second
-
-
-class Check(msgspec.Struct, frozen=True):
-    """One line: what was looked at, how it stands, and what to do if it is not ok."""
-
-    name: str
-    status: Literal["ok", "warn", "fail"]
-    found: str
-    advice: str = ""
 
 
 def run_checks() -> Iterator[Check]:
@@ -84,7 +73,7 @@ def _check_build(torch: ModuleType) -> Check:
 
 def _check_gpu(torch: ModuleType) -> Iterator[Check]:
     """Look at every GPU; models run on one if they are told to."""
-    from memspec_actors.models.devices.device import open_device
+    from memspec_actors.models.devices.opening import open_device
 
     names = [f"cuda:{index}" for index in range(torch.cuda.device_count())]
     names += ["mps"] if torch.backends.mps.is_available() else []

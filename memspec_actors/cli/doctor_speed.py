@@ -8,7 +8,7 @@ from statistics import median
 import torch
 from torch import Tensor
 
-from memspec_actors.cli.doctor_checks import Check
+from memspec_actors.cli.doctor_line import Check
 from memspec_actors.cores import usable_cores
 from memspec_actors.models.kernels.int4 import int4_works, quantise_int4
 from memspec_actors.models.kernels.int8 import int8_works, quantise_int8

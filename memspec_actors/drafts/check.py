@@ -11,7 +11,8 @@ from memspec_actors.drafts.memory_plan import MemoryPlan, fitting_capacity, plan
 from memspec_actors.drafts.report import CheckReport, DraftReport, Measured
 from memspec_actors.errors import ConfigError, UsageError
 from memspec_actors.models.checkpoints.checkpoint import Checkpoint
-from memspec_actors.models.devices.device import Device, open_device
+from memspec_actors.models.devices.device import Device
+from memspec_actors.models.devices.opening import open_device
 from memspec_actors.models.dtypes import DtypeName
 from memspec_actors.models.text.tokenizer import Tokenizer
 from memspec_actors.models.text.vocabulary import check_compatible

@@ -4,10 +4,11 @@ import math
 from typing import Protocol
 
 from memspec_actors.protocols.messages import IterationReport, SequenceStarted, ThresholdsPublished
+from memspec_actors.speculation.criterion import MAX_ADAPTIVE_TOKENS
 from memspec_actors.speculation.gain import GainEstimator
 from memspec_actors.speculation.odds import OddsEstimator
 from memspec_actors.speculation.roc import RocThreshold
-from memspec_actors.speculation.stop import ADAEDL_FIRST, HEURISTIC_FIRST, MAX_ADAPTIVE_TOKENS
+from memspec_actors.speculation.stop import ADAEDL_FIRST, HEURISTIC_FIRST
 
 __all__ = [
     "Adaptation",

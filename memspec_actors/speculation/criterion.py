@@ -7,8 +7,19 @@ min choose otherwise than Python's where one is no number, hence the comparisons
 import math
 from typing import NamedTuple
 
-__all__ = ["BINS_PER_BIT", "NUM_CONFIDENCE_BINS", "StopCriterion", "confidence_bin", "goes_on", "measured"]
+__all__ = [
+    "BINS_PER_BIT",
+    "MAX_ADAPTIVE_TOKENS",
+    "MAX_GAIN_TOKENS",
+    "NUM_CONFIDENCE_BINS",
+    "StopCriterion",
+    "confidence_bin",
+    "goes_on",
+    "measured",
+]
 
+MAX_ADAPTIVE_TOKENS = 20  # AdaSD's window W and AssistedGen's limit
+MAX_GAIN_TOKENS = 40  # what is worth it is measured; this bounds how long one iteration takes
 NUM_CONFIDENCE_BINS, BINS_PER_BIT = 24, 2
 
 

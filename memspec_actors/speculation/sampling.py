@@ -11,7 +11,7 @@ from torch.nn.functional import pad
 
 from memspec_actors.errors import InvalidLogits
 from memspec_actors.protocols.requests import SamplingParams
-from memspec_actors.speculation.stop import MAX_GAIN_TOKENS
+from memspec_actors.speculation.criterion import MAX_GAIN_TOKENS
 
 __all__ = ["KEPT_ROWS", "Filters", "PositionNoise", "Stream", "choose", "diagnosis", "probabilities", "sampled"]
 

@@ -8,7 +8,13 @@ from difflib import get_close_matches
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from memspec_actors.errors import ConfigError
-from memspec_actors.speculation.criterion import StopCriterion, goes_on, measured
+from memspec_actors.speculation.criterion import (
+    MAX_ADAPTIVE_TOKENS,
+    MAX_GAIN_TOKENS,
+    StopCriterion,
+    goes_on,
+    measured,
+)
 from memspec_actors.speculation.own_rules import own_rule
 
 if TYPE_CHECKING:
@@ -19,8 +25,6 @@ __all__ = [
     "CONFIDENCE_FIRST",
     "GAIN_FIRST",
     "HEURISTIC_FIRST",
-    "MAX_ADAPTIVE_TOKENS",
-    "MAX_GAIN_TOKENS",
     "FixedLength",
     "StatedRule",
     "StopRule",
@@ -29,8 +33,6 @@ __all__ = [
 ]
 
 MAX_DIGITS = 9  # no draft is longer
-MAX_ADAPTIVE_TOKENS = 20  # AdaSD's window W and AssistedGen's limit
-MAX_GAIN_TOKENS = 40  # what is worth it is measured; this bounds how long one iteration takes
 CONFIDENCE_FIRST = 0.4  # AssistedGen's threshold before anything is verified
 HEURISTIC_FIRST = 5.0
 ADAEDL_FIRST = 0.8

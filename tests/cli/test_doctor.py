@@ -10,7 +10,8 @@ import torch
 
 from memspec_actors import zoo
 from memspec_actors.cli import doctor_checks, main
-from memspec_actors.cli.doctor_checks import Check, run_checks
+from memspec_actors.cli.doctor_checks import run_checks
+from memspec_actors.cli.doctor_line import Check
 from memspec_actors.cli.doctor_speed import check_speed, kernel_check, threads_check
 from memspec_actors.models.devices.device import DeviceMemory
 from tests.models.fake_device import FakeDevice
@@ -172,7 +173,7 @@ def test_every_gpu_is_told_of_with_its_memory(monkeypatch: pytest.MonkeyPatch) -
             raise RuntimeError("CUDA error: device busy\nCompile with TORCH_USE_CUDA_DSA")
         return FakeDevice(DeviceMemory(3 << 30, 8 << 30))
 
-    monkeypatch.setattr("memspec_actors.models.devices.device.open_device", opened)
+    monkeypatch.setattr("memspec_actors.models.devices.opening.open_device", opened)
     first, second = doctor_checks._check_gpu(torch)
     assert (first.status, second.status) == ("ok", "warn")
     assert "Big GPU, 3.0 of 8.0 GiB free" in first.found

@@ -6,7 +6,7 @@ from typing import NamedTuple, Protocol
 import torch
 from torch import Tensor
 
-from memspec_actors.errors import ConfigError, DeviceFull
+from memspec_actors.errors import DeviceFull
 from memspec_actors.models.devices.transfer import Copier, Transfer
 
 __all__ = [
@@ -16,7 +16,6 @@ __all__ = [
     "HostDevice",
     "ids_on",
     "new_memory",
-    "open_device",
     "open_transfer",
     "raise_if_full",
 ]
@@ -67,34 +66,6 @@ class HostDevice:
 
 
 HOST = HostDevice()
-
-
-def open_device(name: str) -> Device:
-    """Return the device of ``[target] device``. Raises ConfigError if this machine, or this torch, has none such."""
-    kind, _, index = name.partition(":")
-    if kind == "cuda":
-        from memspec_actors.models.devices.cuda import CudaDevice
-
-        num_devices = torch.cuda.device_count()
-        if int(index or 0) >= num_devices:
-            raise ConfigError(f"[target] device is {name!r}; {_what_cuda_there_is(num_devices)}")
-        return CudaDevice(int(index or 0))
-    if kind == "mps":
-        from memspec_actors.models.devices.mps import MpsDevice
-
-        if not torch.backends.mps.is_available():
-            raise ConfigError(f'[target] device is {name!r}; torch {torch.__version__} finds no such GPU: use "cpu"')
-        return MpsDevice()
-    if kind != "cpu":
-        raise ConfigError(f'[target] device is {name!r}; models run on "cpu", "cuda", "cuda:N" or "mps"')
-    return HOST
-
-
-def _what_cuda_there_is(num_devices: int) -> str:
-    if num_devices:
-        return f"CUDA devices here are numbered from 0 to {num_devices - 1}"
-    build = "no CUDA device is found" if torch.version.cuda else f"torch {torch.__version__} is a build without CUDA"
-    return f'{build}: use "cpu"'
 
 
 def new_memory(nbytes: int, device: Device) -> Tensor:

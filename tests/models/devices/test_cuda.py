@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from memspec_actors.models.checkpoints.checkpoint import Checkpoint
 from memspec_actors.models.devices import cuda as cuda_module
 from memspec_actors.models.devices.cuda import CudaDevice
-from memspec_actors.models.devices.device import open_device
+from memspec_actors.models.devices.opening import open_device
 from memspec_actors.models.devices.transfer import Transfer
 from memspec_actors.models.weights.loading import load_into
 from memspec_actors.models.weights.plan import LoadPlan

@@ -9,8 +9,9 @@ import torch
 
 from memspec_actors.errors import ConfigError, DeviceFull
 from memspec_actors.models.checkpoints.checkpoint import Checkpoint
-from memspec_actors.models.devices.device import HOST, DeviceMemory, open_device
+from memspec_actors.models.devices.device import HOST, DeviceMemory
 from memspec_actors.models.devices.mps import MpsCopier
+from memspec_actors.models.devices.opening import open_device
 from memspec_actors.models.devices.transfer import Transfer
 from memspec_actors.models.drafting.arena import WeightArena
 from memspec_actors.models.lean.cache import KvCache
