@@ -1,6 +1,7 @@
 """In which order a package's docstring draws its parts, and what a file imports of them."""
 
 import ast
+from functools import cache
 from pathlib import Path
 from types import ModuleType
 
@@ -13,16 +14,22 @@ def drawn(package: ModuleType) -> list[list[str]]:
     return [line.strip().split("  ")[0].split(", ") for line in lines]
 
 
-def imported(file: Path, package: ModuleType) -> set[str]:
-    """Return the packages and modules of ``package`` that a file imports, wherever in it."""
-    paths: set[str] = set()
+@cache
+def paths(file: Path) -> frozenset[str]:
+    """Return the dotted paths of all that a file imports, wherever in it."""
+    found: set[str] = set()
     for node in ast.walk(ast.parse(file.read_text())):
         match node:
             case ast.ImportFrom(module=str(module), names=names, level=0):
-                paths.update(f"{module}.{each.name}" for each in names)
+                found.update(f"{module}.{each.name}" for each in names)
             case ast.ImportFrom():
                 raise AssertionError(f"{file} imports relative to where it lies")
             case ast.Import(names=names):
-                paths.update(each.name for each in names)
+                found.update(each.name for each in names)
+    return frozenset(found)
+
+
+def imported(file: Path, package: ModuleType) -> set[str]:
+    """Return the packages and modules of ``package`` that a file imports."""
     prefix = f"{package.__name__}."
-    return {path.removeprefix(prefix).split(".")[0] for path in paths if path.startswith(prefix)}
+    return {path.removeprefix(prefix).split(".")[0] for path in paths(file) if path.startswith(prefix)}
