@@ -174,10 +174,6 @@ class Residency:
         """Return when ``on_tick`` has something to do, or None."""
         return self._quarantine.next_expiry()
 
-    def unavailable_reasons(self) -> dict[str, str]:
-        """Return why each unavailable draft is unavailable."""
-        return self._quarantine.reasons
-
     def serves(self, request_id: str) -> bool:
         """Return whether this is the request that is being decoded."""
         return request_id == self._demand.request_id

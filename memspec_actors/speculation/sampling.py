@@ -108,10 +108,6 @@ class PositionNoise:
                 del self._kept[next(iter(self._kept))]
         return kept
 
-    def gumbel(self, position: int, width: int, stream: Stream = Stream.PROPOSE) -> Tensor:
-        """Return the same noise as (width,) standard Gumbel variates, float64."""
-        return -torch.log(self.arrivals(position, width, stream))
-
     def uniform(self, position: int, stream: Stream = Stream.ACCEPT) -> float:
         """Return one variate in [0, 1)."""
         return float(self._at(position, stream).random())

@@ -7,6 +7,7 @@ from typing import TypeVar
 
 import pytest
 
+from memspec_actors.errors import InvalidRequest
 from memspec_actors.protocols.messages import ResidentDraft
 from memspec_actors.scheduling.artefacts import Artefact, DraftSpec
 from memspec_actors.scheduling.backoff import Backoff
@@ -234,7 +235,7 @@ def test_a_quarantined_draft_leaves_its_place_to_the_next_best() -> None:
     rank(residency, "law", "code", "math")
     told = residency.on_load_failed(ResidentDraft("law", 1), "gone", 0.0)
     assert started(told) == ["math"]
-    assert residency.unavailable_reasons() == {"law": "gone"}
+    assert residency.snapshot(0.0).unavailable == ("law",)
 
 
 def test_a_draft_larger_than_the_budget_is_unavailable_for_ever_and_says_why() -> None:
@@ -244,7 +245,8 @@ def test_a_draft_larger_than_the_budget_is_unavailable_for_ever_and_says_why() -
     assert only(Announce, told)[0].unavailable == ("huge",)
     assert started(told) == ["law"]
     assert residency.next_tick() is None
-    assert "'huge' needs 129 bytes and the whole budget is 128" in residency.unavailable_reasons()["huge"]
+    with pytest.raises(InvalidRequest, match="'huge' needs 129 bytes and the whole budget is 128"):
+        residency.on_wish("load", "huge", 0.0)
     assert residency.on_tick(1e9) == []
 
 

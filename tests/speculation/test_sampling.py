@@ -159,8 +159,7 @@ def test_noise_has_the_law_it_claims() -> None:
     noise = PositionNoise(7)
     arrivals = np.concatenate([noise.arrivals(position, 20).numpy() for position in range(300)])
     assert stats.kstest(arrivals, "expon").pvalue > FALSE_ALARM
-    gumbel = np.concatenate([noise.gumbel(position, 20).numpy() for position in range(300)])
-    assert stats.kstest(gumbel, "gumbel_r").pvalue > FALSE_ALARM
+    assert stats.kstest(-np.log(arrivals), "gumbel_r").pvalue > FALSE_ALARM
     uniform = [noise.uniform(position) for position in range(3000)]
     assert stats.kstest(uniform, "uniform").pvalue > FALSE_ALARM
 
@@ -203,5 +202,5 @@ def test_choose_is_gumbel_max() -> None:
     noise = PositionNoise(4)
     probs = torch.softmax(torch.randn(50, generator=torch.Generator().manual_seed(1)), -1)
     for position in range(50):
-        by_gumbel = int((probs.log() + noise.gumbel(position, 50)).argmax())
-        assert choose(probs, noise.arrivals(position, 50)) == by_gumbel
+        arrivals = noise.arrivals(position, 50)
+        assert choose(probs, arrivals) == int((probs.log() - arrivals.log()).argmax())
