@@ -286,9 +286,9 @@ class Decoder(Actor[DecoderMessage]):
         """Stand between two iterations: read, schedule if an interval has ended, pick. Tell whether time was lost."""
         await self._read(inbox)
         self._adopt()
-        if run.iteration and run.iteration % self._setup.schedule.interval == 0:
+        if run.interval_is_over(self._setup.schedule.interval):
             run.recorder.interval_finished(run.interval)
-            run.interval += 1
+            run.begin_interval()
             self._schedule(run)
             if run.policy.reads_along:
                 self._let_read_along(run, self._announced.resident)

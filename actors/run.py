@@ -28,6 +28,8 @@ from memspec_actors.telemetry.recorder import RequestRecorder
 
 __all__ = ["Run", "Wait", "Waiting"]
 
+TOKENS_PER_ITERATION = 6  # five drafted ones, all accepted, and the target's own
+
 
 class Waiting(NamedTuple):
     """A request whose turn has not come."""
@@ -54,6 +56,7 @@ class Run:
     session: DecodeSession
     ranking: DraftRanking | None = None
     interval: int = 0
+    interval_began: tuple[int, int] = (0, 1)  # at which iteration, with how many tokens of the text
     given_up: dict[WaitedFor, int] = field(default_factory=dict)  # the last interval that was waited in vain for it
     iteration: int = 0
     adapted_to: int = -2  # the iteration whose lessons the session goes by; -1 is the start
@@ -70,6 +73,25 @@ class Run:
     @property
     def order(self) -> tuple[str, ...]:
         return self.ranking.order if self.ranking else ()
+
+    def interval_is_over(self, num_iterations: int) -> bool:
+        """Tell whether the interval has had its iterations, or given the tokens that they can, drafting five each.
+
+        Under a rule that drafts on while a draft is right, N iterations may otherwise outlast whole domains of a text.
+        """
+        iteration, num_tokens = self.interval_began
+        return (
+            self.iteration - iteration >= num_iterations
+            or self.num_generated - num_tokens >= num_iterations * TOKENS_PER_ITERATION
+        )
+
+    def begin_interval(self) -> None:
+        self.interval += 1
+        self.interval_began = self.iteration, self.num_generated
+
+    @property
+    def num_generated(self) -> int:
+        return len(self.session.state.token_ids)
 
     def misses(self, what: WaitedFor, announced: ResidencyAnnounced) -> bool:
         """Tell whether this interval's ranking, the draft that it puts first, or thresholds may still come."""
@@ -123,7 +145,7 @@ class Run:
             plan=self.generate.request.plan,
             prompt_ids=self.generate.request.prompt_ids,
             recent_ids=tuple(self.session.generated[-recent_tokens:]),
-            num_generated=len(self.session.state.token_ids),
+            num_generated=self.num_generated,
             tokens_left=self.session.state.remaining,
             resident=tuple(draft.name for draft in announced.resident),
             unavailable=announced.unavailable,

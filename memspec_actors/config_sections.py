@@ -120,7 +120,8 @@ class MemoryConfig(Section, frozen=True, kw_only=True):
 class ScheduleConfig(Section, frozen=True, kw_only=True):
     """``[schedule]``: a scheduling point every ``interval`` iterations (N), seeing ``recent_tokens`` tokens (T).
 
-    ``plan`` is the file of plans that an oracle's policy follows.
+    It comes earlier where fewer iterations have given as many tokens as N of five drafted tokens can, 6 N. ``plan`` is
+    the file of plans that an oracle's policy follows.
     """
 
     policy: str = "memspec"

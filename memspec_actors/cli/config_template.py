@@ -41,7 +41,7 @@ capacity = 2                # drafts held in memory beside the target (K)
 
 [schedule]
 policy = "memspec"          # how drafts are scheduled; the README lists the policies
-interval = 4                # iterations between scheduling points (N)
+interval = 4                # iterations between scheduling points (N); fewer if they give 6 N tokens
 recent_tokens = 64          # generated tokens that the predictor sees beside the prompt (T)
 # plan = "plans.jsonl"      # the plans that an oracle's policy follows
 prediction = "overlapped"   # "overlapped" with decoding, or "inline": decoding waits for it

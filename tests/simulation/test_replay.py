@@ -1,5 +1,6 @@
 """If these fail, a simulation tells what another engine would do, and every figure drawn from one is worth nothing."""
 
+from collections import Counter
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -152,6 +153,22 @@ def test_a_ranking_by_the_predictor_is_paid_once_an_interval(policy_name: str) -
     expected_s = num_intervals * 0.0023
     assert num_intervals >= 3
     assert result.scheduling.prediction_busy_share == pytest.approx(expected_s / result.timing.decode_s)
+
+
+@pytest.mark.parametrize(("k", "of_an_interval"), [(5, 4), (11, 2), (30, 1)])
+def test_an_interval_ends_after_n_iterations_or_the_tokens_that_they_give_with_five_drafted(
+    k: int, of_an_interval: int, tmp_path: Path
+) -> None:
+    """A draft that is right for long would be kept, by tokens, several times as long as in the paper's setting."""
+    header, record = Toys(seed=3, rates=[0.0], max_new_tokens=200, k=k, eos_ids=frozenset()).trace()
+    setting = Setting(profile=_profile(0.3), schedule=schedule(4), capacity=2)
+    log = EventLog.open(tmp_path / "log")
+    replay(header, record, parse_policy("static:d0", ("d0",)), lambda: ShiftingRanker(0, ("d0",)), setting, log)
+    log.close()
+    iterations = [event for event in read_events(tmp_path / "log") if isinstance(event, events.Iteration)]
+    lengths = Counter(each.interval or 0 for each in iterations if each.drafted == k)
+    full = [lengths[interval] for interval in sorted(lengths)[1:-1]]
+    assert full and set(full) == {of_an_interval}
 
 
 @pytest.mark.parametrize(("depth", "loads"), [(None, 2), (1, 1)])
