@@ -1,7 +1,7 @@
 """Run the policies for real, interleaved prompt by prompt, each prompt from an empty cache."""
 
-from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import Mapping, Sequence
+from contextlib import AsyncExitStack
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -45,6 +45,7 @@ async def run_policies(
 ) -> list[Outcome]:
     """Decode every prompt under every policy, and under General-Static beside them, ``runs`` times.
 
+    One engine runs them all: two of the same models may differ by a tenth, by where their weights lie in memory.
     Oracles follow plans that are made beforehand, from traces of these prompts and times of this machine, for a draft
     length of `plan_length`. With the embedded models the strict general draft runs too.
     """
@@ -52,16 +53,15 @@ async def run_policies(
     policies = list(dict.fromkeys((BASE, *policies)))
     outcomes: list[Outcome] = []
     with TemporaryDirectory() as scratch:
-        plans = _write_plans(config, datasets, policies, max_new_tokens, Path(scratch), progress)
-        configs = {
-            policy: replace(config, schedule=replace(config.schedule, policy=policy, plan=plans.get(policy)))
-            for policy in policies
-        }
-        if config.target.model == "zoo" and STRICT_DRAFT not in names:
-            configs[STRICT] = _strict(config)
-        async with _engines(configs) as engines:
-            for engine in engines.values():  # first touches of memory, caches of kernels
-                await _decode(engine, datasets[0].tasks[0].prompt, max_new_tokens)
+        plan = _write_plans(config, datasets, policies, max_new_tokens, Path(scratch), progress)
+        async with AsyncExitStack() as stack:
+            schedule = replace(config.schedule, policy=BASE, plan=plan)
+            engine = await stack.enter_async_context(MemSpec.open(replace(config, schedule=schedule)))
+            engines = dict.fromkeys(policies, engine)
+            if config.target.model == "zoo" and STRICT_DRAFT not in names:
+                engines[STRICT] = await stack.enter_async_context(MemSpec.open(_strict(config)))
+            for policy in engines:  # first touches of memory, caches of kernels
+                await _decode(engines[policy], policy, datasets[0].tasks[0].prompt, max_new_tokens)
             for run in range(runs):
                 for dataset in datasets:
                     outcomes += await _run(engines, dataset, run, max_new_tokens)
@@ -101,28 +101,22 @@ def identical_share(outcomes: Sequence[Outcome]) -> float:
     return sum(len(each) == 1 for each in texts.values()) / len(texts)
 
 
-@asynccontextmanager
-async def _engines(configs: Mapping[str, Config]) -> AsyncIterator[dict[str, MemSpec]]:
-    async with AsyncExitStack() as stack:
-        yield {policy: await stack.enter_async_context(MemSpec.open(each)) for policy, each in configs.items()}
-
-
 async def _run(engines: Mapping[str, MemSpec], dataset: DataSet, run: int, max_new_tokens: int) -> list[Outcome]:
     outcomes = []
     for number, task in enumerate(dataset.tasks):
         shift = (number + run) % len(engines)  # nobody always comes first
         policies = list(engines)
         for policy in (*policies[shift:], *policies[:shift]):
-            result = await _decode(engines[policy], task.prompt, max_new_tokens)
+            result = await _decode(engines[policy], policy, task.prompt, max_new_tokens)
             outcomes.append(Outcome(run, dataset.name, policy, result))
     return outcomes
 
 
-async def _decode(engine: MemSpec, prompt: str, max_new_tokens: int) -> GenerationResult:
+async def _decode(engine: MemSpec, policy: str, prompt: str, max_new_tokens: int) -> GenerationResult:
     """Decode with an empty cache: nothing is left of the prompt before."""
     for name in engine.drafts:
         await engine.steer_draft("unload", name)
-    return await engine.generate(prompt, max_new_tokens=max_new_tokens)
+    return await engine.generate(prompt, max_new_tokens=max_new_tokens, policy=policy)
 
 
 def _strict(config: Config) -> Config:
@@ -137,11 +131,11 @@ def _write_plans(
     max_new_tokens: int,
     scratch: Path,
     progress: Progress,
-) -> dict[str, str]:
-    """Trace the prompts and write one plan file for each oracle among the policies; return their paths."""
+) -> str | None:
+    """Trace the prompts and write a file of the plans of all oracles among the policies; return its path."""
     oracles = [policy for policy in policies if parse_policy(policy, [d.name for d in config.drafts]).needs_plan]
     if not oracles:
-        return {}
+        return None
     drafts = {draft.name: model_directory(draft.model) for draft in config.drafts}
     prompts = [Prompt(task.prompt, dataset.name) for dataset in datasets for task in dataset.tasks]
     target = model_directory(config.target.model)
@@ -152,10 +146,12 @@ def _write_plans(
         profile=_profile(config, reader.header), schedule=config.schedule, capacity=config.memory.capacity
     )
     planner = Planner(reader.header, setting)
-    for policy in oracles:
-        plans = [planner.plan(policy, (reader.header, record)) for record in reader]
-        write_plans(scratch / policy, plan_header(reader.header, setting, policy), plans)
-    return {policy: str(scratch / policy) for policy in oracles}
+    with (scratch / "plans").open("ab") as together:
+        for policy in oracles:
+            plans = [planner.plan(policy, (reader.header, record)) for record in reader]
+            write_plans(scratch / policy, plan_header(reader.header, setting, policy), plans)
+            together.write((scratch / policy).read_bytes())
+    return str(scratch / "plans")
 
 
 def _profile(config: Config, header: TraceHeader) -> DeviceProfile:

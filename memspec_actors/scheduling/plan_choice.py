@@ -1,6 +1,6 @@
 """Which plan a request follows, if its policy follows one."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from memspec_actors.errors import ConfigError, InvalidRequest
 from memspec_actors.protocols.traces import Plan
@@ -15,29 +15,30 @@ class PlanFile:
 
     def __init__(self, path: str | None, draft_names: Sequence[str]) -> None:
         self._path = path
-        self._plans: Plans | None = None if path is None else read_plans(path)
-        unknown = [] if self._plans is None else [name for name in self._plans.header.drafts if name not in draft_names]
-        if unknown:
+        self._plans: Mapping[str, Plans] = {} if path is None else read_plans(path)
+        planned = {name for plans in self._plans.values() for name in plans.header.drafts}
+        if unknown := sorted(planned.difference(draft_names)):
             raise ConfigError(f"{path}: plans with a draft {unknown[0]!r}; the configured ones are {list(draft_names)}")
 
     def check(self, policy: Policy) -> None:
         """Raise ConfigError if the policy needs plans that are not there, or those of another oracle."""
         if not policy.needs_plan:
             return
-        if self._plans is None:
+        if not self._plans:
             raise ConfigError(
                 f"policy {policy.name!r} needs a plan file: make one from a trace of the prompts and give it as"
                 f" [schedule] plan or --plan"
             )
-        if self._plans.header.policy != policy.name:
-            made_for = self._plans.header.policy
-            raise ConfigError(f"{self._path}: holds plans of {made_for!r}; policy {policy.name!r} needs its own")
+        if policy.name not in self._plans:
+            made_for = ", ".join(map(repr, self._plans))
+            raise ConfigError(f"{self._path}: holds plans of {made_for}; policy {policy.name!r} needs its own")
 
     def plan_for(self, policy: Policy, prompt_ids: tuple[int, ...]) -> Plan | None:
         """Return the plan to follow. Raises ConfigError like `check`, InvalidRequest for a prompt without one."""
         self.check(policy)
-        if not policy.needs_plan or self._plans is None:
+        if not policy.needs_plan:
             return None
-        if prompt_ids not in self._plans.by_prompt:
+        plans = self._plans[policy.name].by_prompt
+        if prompt_ids not in plans:
             raise InvalidRequest(f"{self._path}: holds no plan for this prompt of {len(prompt_ids)} tokens")
-        return self._plans.by_prompt[prompt_ids]
+        return plans[prompt_ids]

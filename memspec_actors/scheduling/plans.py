@@ -14,11 +14,13 @@ from memspec_actors.scheduling.rankers import Ranking, RankingContext
 
 __all__ = ["PlanRanker", "Plans", "read_plans", "write_plans"]
 
+HEADER_BEGINS = b'{"format":'
+
 Line = TypeVar("Line")
 
 
 class Plans(msgspec.Struct, frozen=True, kw_only=True):
-    """Hold the plans of a file by prompt ids."""
+    """Hold the plans of one oracle by prompt ids."""
 
     header: PlanHeader
     by_prompt: Mapping[tuple[int, ...], Plan]
@@ -38,29 +40,44 @@ class PlanRanker:
         """Learn nothing: the plan knows the future."""
 
 
-def read_plans(path: str | Path) -> Plans:
-    """Read a plan file. Raises TraceError naming the file and the line for anything that is no whole plan."""
+def read_plans(path: str | Path) -> dict[str, Plans]:
+    """Read a plan file, by oracle: each one's plans follow its header.
+
+    Raises TraceError naming the file and the line for anything that is no whole plan.
+    """
     try:
         lines = Path(path).read_bytes().splitlines()
     except OSError as error:
         raise TraceError(f"{path}: {error.strerror}; write plans with `memspec simulate --write-plan`") from error
     if not lines:
         raise TraceError(f"{path}: the file is empty; a plan file begins with its header")
-    header = _decode(path, 1, lines[0], PlanHeader)
-    if header.format != PLAN_FORMAT:
-        raise TraceError(f"{path}, line 1: format {header.format!r} is not {PLAN_FORMAT!r}; write the plans again")
-    plans: dict[tuple[int, ...], Plan] = {}
-    for number, line in enumerate(lines[1:], 2):
-        plan = _decode(path, number, line, Plan)
-        _check(path, number, plan, header)
-        plans[plan.prompt_ids] = plan
-    return Plans(header=header, by_prompt=plans)
+    header: PlanHeader | None = None
+    plans: dict[str, dict[tuple[int, ...], Plan]] = {}
+    headers: dict[str, PlanHeader] = {}
+    for number, line in enumerate(lines, 1):
+        if header is None or line.startswith(HEADER_BEGINS):
+            header = _header(path, number, line)
+            headers[header.policy], plans[header.policy] = header, {}
+        else:
+            plan = _decode(path, number, line, Plan)
+            _check(path, number, plan, header)
+            plans[header.policy][plan.prompt_ids] = plan
+    return {policy: Plans(header=headers[policy], by_prompt=plans[policy]) for policy in plans}
 
 
 def write_plans(path: str | Path, header: PlanHeader, plans: Iterable[Plan]) -> None:
     """Write a plan file."""
     encode = msgspec.json.Encoder().encode
     Path(path).write_bytes(b"".join(encode(line) + b"\n" for line in (header, *plans)))
+
+
+def _header(path: str | Path, number: int, line: bytes) -> PlanHeader:
+    header = _decode(path, number, line, PlanHeader)
+    if header.format != PLAN_FORMAT:
+        raise TraceError(
+            f"{path}, line {number}: format {header.format!r} is not {PLAN_FORMAT!r}; write the plans again"
+        )
+    return header
 
 
 def _decode(path: str | Path, number: int, line: bytes, kind: type[Line]) -> Line:

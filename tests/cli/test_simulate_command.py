@@ -67,7 +67,7 @@ def test_plans_are_written_for_an_oracle(traces: Path, tmp_path: Path, capsys: p
     path = tmp_path / "plans"
     options = ["--policy", "oracle-static", "--write-plan", str(path), "--capacity", "1", "--interval", "3"]
     assert main(["simulate", "--traces", str(traces), *options]) == 0
-    plans = read_plans(path)
+    plans = read_plans(path)["oracle-static"]
     assert (plans.header.policy, plans.header.capacity, plans.header.interval) == ("oracle-static", 1, 3)
     assert {plan.steps[0].order for plan in plans.by_prompt.values()} == {("law",)}
 

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from memspec_actors.errors import TraceError
@@ -25,9 +26,20 @@ PLANS = (
 
 def test_plans_come_back_by_prompt(tmp_path: Path) -> None:
     write_plans(tmp_path / "p", HEADER, PLANS)
-    plans = read_plans(tmp_path / "p")
+    (plans,) = read_plans(tmp_path / "p").values()
     assert plans.header == HEADER
     assert plans.by_prompt == {(1, 2): PLANS[0], (3,): PLANS[1]}
+
+
+def test_a_file_may_hold_the_plans_of_several_oracles(tmp_path: Path) -> None:
+    """One would be carried out under the name of another."""
+    other = msgspec.structs.replace(HEADER, policy="domain-oracle")
+    write_plans(tmp_path / "a", HEADER, PLANS)
+    write_plans(tmp_path / "b", other, PLANS[:1])
+    (tmp_path / "both").write_bytes((tmp_path / "a").read_bytes() + (tmp_path / "b").read_bytes())
+    plans = read_plans(tmp_path / "both")
+    assert {policy: each.header for policy, each in plans.items()} == {"oracle-dynamic": HEADER, "domain-oracle": other}
+    assert [len(each.by_prompt) for each in plans.values()] == [2, 1]
 
 
 @pytest.mark.parametrize(
