@@ -71,6 +71,11 @@ async def _run(path: Path) -> RealRun:
         queued = (engine.generate(prompt, max_new_tokens=8, policy="general-static") for _ in range(3))
         results += await asyncio.gather(*queued)
         await until(lambda: not engine.residency().loading)  # what the last ranking began
+        for name in engine.drafts:
+            await engine.steer_draft("unload", name)
+        await engine.steer_draft("load", "math")
+        await until(lambda: "math" in engine.residency().resident)
+        await engine.steer_draft("unload", "math")  # loaded for nothing
     return RealRun(path, results, engine._residency.counts)
 
 
