@@ -1,4 +1,4 @@
-"""Figure 6 as the runtime is used: drafts stop by `gain`, not after five tokens. About 6 minutes on two cores.
+"""Figure 6 as the runtime is used: drafts stop by `gain`, not after five tokens. About 3 minutes on two cores.
 
 An iteration of a draft that is right gives more tokens then, so the choice of the draft matters more. Oracles' plans
 are made for five tokens: `domain-oracle` knows the text's domains all the same, `oracle-dynamic` is left out.

@@ -1,4 +1,4 @@
-"""What is left of figure 6 where storage is as fast as this machine's. About 4 minutes on two cores."""
+"""What is left of figure 6 where storage is as fast as this machine's. About 2 minutes on two cores."""
 
 from memspec_actors.cli.decode_study import decode_study
 

@@ -31,6 +31,7 @@ __all__ = [
     "ErrorReply",
     "GenerationFields",
     "Health",
+    "HttpFinishReason",
     "Measured",
     "Model",
     "ModelList",

@@ -28,10 +28,10 @@ from memspec_actors.simulation.profile import DeviceProfile
 from memspec_actors.simulation.replay import Setting
 from memspec_actors.speculation.stop import FixedLength, stop_rule
 
-__all__ = ["identical_share", "plan_length", "run_policies", "throttled"]
+__all__ = ["PLAN_LENGTH", "identical_share", "plan_length", "run_policies", "throttled"]
 
 CALIBRATION_PROMPTS = 3
-PLAN_LENGTH = 5
+PLAN_LENGTH = 5  # where no length is configured
 
 
 async def run_policies(

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from memspec_actors.bench.datasets import zoo_datasets
 from memspec_actors.bench.paper.finding import read_finding
-from memspec_actors.bench.policies import run_policies, throttled
+from memspec_actors.bench.policies import PLAN_LENGTH, run_policies, throttled
 from memspec_actors.cli.output import Progress
 from memspec_actors.cli.study import Measured, run_study
 from memspec_actors.comparison import BASE, STRICT, PolicyComparison, compare_policies
@@ -20,7 +20,7 @@ from memspec_actors.methods import stopping_by
 __all__ = ["decode_study"]
 
 LOAD_RATIO = 2.7  # iterations that a load takes on the paper's device
-FIXED = "fixed:5"  # the draft length that traces and the oracles' plans are made for
+FIXED = f"fixed:{PLAN_LENGTH}"  # what traces are replayed with
 MAPPINGS = ("geomean", "geomean_strict", "steady", "steady_strict", "latency", "latency_strict")  # by policy
 RUNS, MAX_NEW_TOKENS, QUICK_TOKENS = 3, 128, 48
 

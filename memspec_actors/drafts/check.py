@@ -21,7 +21,7 @@ from memspec_actors.models.weights.plan import LoadPlan
 from memspec_actors.predictor.prompts import Prompt
 from memspec_actors.progress import Progress
 
-__all__ = ["DEFAULT_CONTEXT", "CheckOptions", "check_drafts"]
+__all__ = ["DEFAULT_CONTEXT", "STORAGE_BYTES_PER_S", "CheckOptions", "check_drafts"]
 
 DEFAULT_CONTEXT = 2048  # tokens
 STORAGE_BYTES_PER_S = 500e6  # of a plain SATA disk: what a load is estimated with if nobody says better

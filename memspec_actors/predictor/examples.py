@@ -30,6 +30,10 @@ class Point(msgspec.Struct, frozen=True, kw_only=True):
     target: tuple[float, ...]  # soft target q per draft
     labels: frozenset[int]  # the drafts of highest utility
 
+    def speaks_for(self, draft: int) -> bool:
+        """Tell whether a draft is the best here, or better than drafts are on average: a head would learn of it."""
+        return draft in self.labels or self.target[draft] * len(self.target) > 1.0
+
 
 def prompt_hash(prompt_ids: Sequence[int]) -> str:
     """Identify a prompt by its ids."""

@@ -12,7 +12,16 @@ from torch import Tensor, nn
 from memspec_actors.errors import TraceError
 from memspec_actors.predictor.context import ContextLayout
 
-__all__ = ["INPUTS", "HeadFile", "InputKind", "RankingHead", "load_heads", "record_evaluation", "save_heads"]
+__all__ = [
+    "HEAD_FORMAT",
+    "INPUTS",
+    "HeadFile",
+    "InputKind",
+    "RankingHead",
+    "load_heads",
+    "record_evaluation",
+    "save_heads",
+]
 
 HEAD_FORMAT = "memspec-ranking-head-1"
 INPUTS: tuple["InputKind", ...] = ("prompt", "recent", "prompt+recent")

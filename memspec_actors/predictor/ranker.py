@@ -16,7 +16,7 @@ from memspec_actors.predictor.head import HeadFile, InputKind, RankingHead, load
 from memspec_actors.protocols.feedback import Feedback
 from memspec_actors.scheduling.rankers import Ranking, RankingContext
 
-__all__ = ["ContextReader", "PredictorRanker", "predictor_directory"]
+__all__ = ["ContextReader", "PredictorRanker", "open_artefact", "open_tokenizer", "predictor_directory"]
 
 
 class ContextReader:

@@ -137,15 +137,10 @@ def _split(trace: TraceReader, params: TrainParams) -> tuple[list[Point], list[P
     for record, digest in zip(trace, hashes, strict=True):
         validates = digest <= limit
         points = training_points(record, params.utility, params.stride, rng)
-        sides[validates].extend(point for point in points if unseen is None or not _speaks_for(point, unseen))
+        sides[validates].extend(point for point in points if unseen is None or not point.speaks_for(unseen))
     if not sides[0] or not sides[1]:
         raise TraceError(f"{trace.path}: too few prompts to train and validate with ({len(hashes)}); collect more")
     return sides[0], sides[1], hashes
-
-
-def _speaks_for(point: Point, draft: int) -> bool:
-    """Tell whether a point teaches that a draft is a good one: the best there, or better than drafts are on average."""
-    return draft in point.labels or point.target[draft] * len(point.target) > 1.0
 
 
 def _index(trace: TraceReader, draft: str | None) -> int | None:

@@ -16,7 +16,7 @@ import anyio
 
 from memspec_actors.runtime.workers import Workers, outlast
 
-__all__ = ["Deadlock", "VirtualTimeLoop", "VirtualWorkers", "run_virtual"]
+__all__ = ["Cost", "Deadlock", "VirtualTimeLoop", "VirtualWorkers", "run_virtual"]
 
 R = TypeVar("R")
 Ts = TypeVarTuple("Ts")

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from memspec_actors.protocols.traces import Plan, PlanStep, TraceRecord
 from memspec_actors.scheduling.cache_machine import Cache, CacheMachine, Edge, Timing
 
-__all__ = ["DynamicOracle", "Schedule", "domain_oracle", "static_oracle"]
+__all__ = ["DOMAIN_WINDOW", "DynamicOracle", "Schedule", "domain_oracle", "static_oracle"]
 
 DOMAIN_WINDOW = 32  # tokens whose agreements tell which domain a text is in
 TIE_S = 1e-9

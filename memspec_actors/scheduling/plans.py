@@ -41,7 +41,7 @@ class PlanRanker:
 
 
 def read_plans(path: str | Path) -> dict[str, Plans]:
-    """Read a plan file, by oracle: each one's plans follow its header.
+    """Read a plan file, by oracle: plans follow the header that they were made under.
 
     Raises TraceError naming the file and the line for anything that is no whole plan.
     """
@@ -57,7 +57,11 @@ def read_plans(path: str | Path) -> dict[str, Plans]:
     for number, line in enumerate(lines, 1):
         if header is None or line.startswith(HEADER_BEGINS):
             header = _header(path, number, line)
-            headers[header.policy], plans[header.policy] = header, {}
+            if headers.setdefault(header.policy, header) != header:
+                raise TraceError(
+                    f"{path}, line {number}: plans of {header.policy!r} made in another setting than before"
+                )
+            plans.setdefault(header.policy, {})
         else:
             plan = _decode(path, number, line, Plan)
             _check(path, number, plan, header)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from memspec_actors.speculation.density import Density, DensityEstimator
 
-__all__ = ["AcceptanceOdds", "OddsEstimator"]
+__all__ = ["AcceptanceOdds", "OddsEstimator", "is_between"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from memspec_actors.errors import TraceError
+from memspec_actors.predictor.examples import Point
 from memspec_actors.predictor.ranker import PredictorRanker
 from memspec_actors.predictor.traces import TraceReader, open_trace_writer
 from memspec_actors.predictor.training import TrainParams, evaluate, train
@@ -71,6 +72,18 @@ def test_a_predictor_trained_without_a_draft_does_not_find_it(
         assert ranking.order[0] != without
     with pytest.raises(TraceError, match="no draft 'latin' to do without"):
         train(training, encoder_dir, tmp_path / "out", params=replace(PARAMS, without="latin"))
+
+
+@pytest.mark.parametrize(
+    ("labels", "target", "speaks"),
+    [({0}, (0.2, 0.3, 0.5), True), ({2}, (0.4, 0.1, 0.5), True), ({2}, (0.3, 0.1, 0.6), False)],
+)
+def test_a_point_speaks_for_the_best_draft_and_for_one_above_the_average(
+    labels: set[int], target: tuple[float, ...], speaks: bool
+) -> None:
+    """A draft that is to be left out would be learned from the points around those at which it is the best."""
+    point = Point(prompt_ids=(1,), recent_ids=(), kind="mixed", value=target, target=target, labels=frozenset(labels))
+    assert point.speaks_for(0) == speaks
 
 
 def test_the_same_seed_gives_the_same_head(make_trace: TraceMaker, encoder_dir: Path, tmp_path: Path) -> None:

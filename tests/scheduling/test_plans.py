@@ -42,6 +42,20 @@ def test_a_file_may_hold_the_plans_of_several_oracles(tmp_path: Path) -> None:
     assert [len(each.by_prompt) for each in plans.values()] == [2, 1]
 
 
+def test_plans_of_one_oracle_in_two_parts_are_all_kept_if_they_were_made_alike(tmp_path: Path) -> None:
+    """The first part would be forgotten, or carried out with another N."""
+    write_plans(tmp_path / "a", HEADER, PLANS[:1])
+    first = (tmp_path / "a").read_bytes()
+    for header in (HEADER, msgspec.structs.replace(HEADER, interval=2)):
+        write_plans(tmp_path / "b", header, PLANS[1:])
+        (tmp_path / "both").write_bytes(first + (tmp_path / "b").read_bytes())
+        if header == HEADER:
+            assert len(read_plans(tmp_path / "both")["oracle-dynamic"].by_prompt) == 2
+        else:
+            with pytest.raises(TraceError, match="both, line 3: plans of 'oracle-dynamic' made in another setting"):
+                read_plans(tmp_path / "both")
+
+
 @pytest.mark.parametrize(
     ("line", "old", "new", "said"),
     [

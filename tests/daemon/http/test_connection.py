@@ -3,13 +3,26 @@
 import asyncio
 
 import pytest
-from starlette.types import Receive, Scope, Send
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from memspec_actors.daemon.http import connection
 from tests.daemon.sockets import SERVED, START, answer, ended, serving
 
 pytestmark = pytest.mark.anyio
 GET = b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"
+
+
+def answering_with_body(bodies: list[bytes]) -> ASGIApp:
+    """Answer when the whole body has been read into ``bodies``."""
+
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        while (message := await receive())["type"] == "http.request":
+            bodies.append(message["body"])
+            if not message["more_body"]:
+                break
+        await answer(scope, receive, send)
+
+    return app
 
 
 @pytest.mark.parametrize(("is_first", "told"), [(True, b""), (True, b"GET / HT"), (True, GET[:-2]), (False, b"GET /")])
@@ -41,16 +54,8 @@ async def test_headers_without_end_are_not_kept(is_first: bool) -> None:
 async def test_what_comes_before_a_reply_has_ended_is_no_request() -> None:
     """Its body would be taken for the first one's, or that the client has gone would be told to the wrong reply."""
     bodies: list[bytes] = []
-
-    async def answer_with_body(scope: Scope, receive: Receive, send: Send) -> None:
-        while (message := await receive())["type"] == "http.request":
-            bodies.append(message["body"])
-            if not message["more_body"]:
-                break
-        await answer(scope, receive, send)
-
     post = b"POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 4\r\n\r\n"
-    async with serving(answer_with_body) as connect:
+    async with serving(answering_with_body(bodies)) as connect:
         reader, writer = await connect()
         writer.write(post + b"mine" + post + b"more" + GET)
         assert (await ended(reader)).count(b"served") == 1
@@ -62,18 +67,10 @@ async def test_what_comes_before_a_reply_has_ended_is_no_request() -> None:
 async def test_the_body_of_a_request_that_offers_an_upgrade_is_read(framing: bytes, size: int) -> None:
     """Java's HTTP client offers HTTP/2 with each POST; its body would be lost, or taken for another request."""
     bodies: list[bytes] = []
-
-    async def answer_with_body(scope: Scope, receive: Receive, send: Send) -> None:
-        while (message := await receive())["type"] == "http.request":
-            bodies.append(message["body"])
-            if not message["more_body"]:
-                break
-        await answer(scope, receive, send)
-
     offer = b"Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAEA\r\n"
     body = b"" if not framing else b"4\r\nmine\r\n0\r\n\r\n" if b"chunked" in framing else b"mine"
     post = b"POST / HTTP/1.1\r\nHost: localhost\r\n" + offer + framing + b"\r\n" * bool(framing) + b"\r\n" + body
-    async with serving(answer_with_body) as connect:
+    async with serving(answering_with_body(bodies)) as connect:
         reader, writer = await connect()
         for start in range(0, len(post), size):
             writer.write(post[start : start + size])
