@@ -19,11 +19,9 @@ from memspec_actors.predictor.traces import TraceReader
 from memspec_actors.predictor.utility import UtilityParams
 from memspec_actors.protocols.traces import TraceRecord
 from memspec_actors.scheduling.oracles import DOMAIN_WINDOW
-from memspec_actors.zoo.world import DOMAIN_OF_VERB, DOMAINS
+from memspec_actors.zoo.world import DOMAIN_OF_VERB, DOMAINS, SEPARATOR
 
 __all__ = ["domain_knowledge", "token_domains"]
-
-SEPARATOR = "\n\n"
 
 Floats = NDArray[np.float64]
 

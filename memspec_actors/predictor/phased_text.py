@@ -12,7 +12,6 @@ if TYPE_CHECKING:
 __all__ = ["NO_ITEM", "PhasedText", "phased_texts"]
 
 BOS = "<s>"
-SEPARATOR = "\n\n"  # between the items of an answer
 NO_ITEM = 0
 
 
@@ -54,7 +53,7 @@ def phased_texts(tokenizer: "Tokenizer", seed: str) -> Iterator[PhasedText]:
         request = world.sample_request(rng, world.sample_phases(rng), split="train")
         lines = world.request_lines([item.title for item in request.items])
         prompt_text = BOS + request.prompt_text
-        bodies = _ends(request.answer_text, [item.body for item in request.items], SEPARATOR)
+        bodies = _ends(request.answer_text, [item.body for item in request.items], world.SEPARATOR)
         prompt = tokenizer.encode(prompt_text, add_special_tokens=False)
         answer = tokenizer.encode(request.answer_text, add_special_tokens=False)
         asked = _items([prompt_text.index(lines[0]), *_ends(prompt_text, lines, "\n")], prompt.offsets)

@@ -6,13 +6,15 @@ from dataclasses import dataclass
 
 from memspec_actors.protocols.feedback import Feedback
 
-__all__ = ["IterationCosts"]
+__all__ = ["IterationCosts", "Times"]
 
 DOUBT = 4.0  # iterations' worth of believing that a draft costs what the others do
 
 
 @dataclass(slots=True)
-class _Times:
+class Times:
+    """Add up how long iterations of one kind took."""
+
     num: int = 0
     us: float = 0.0
 
@@ -29,10 +31,10 @@ class IterationCosts:
     """Measure times over one text; before anything is known all drafts cost the same and switches nothing."""
 
     def __init__(self, drafts: Sequence[str]) -> None:
-        self._of: dict[str, defaultdict[int, _Times]] = {draft: defaultdict(_Times) for draft in drafts}
-        self._by_length: defaultdict[int, _Times] = defaultdict(_Times)
-        self._all = _Times()
-        self._catch_ups = _Times()
+        self._of: dict[str, defaultdict[int, Times]] = {draft: defaultdict(Times) for draft in drafts}
+        self._by_length: defaultdict[int, Times] = defaultdict(Times)
+        self._all = Times()
+        self._catch_ups = Times()
         self._last: str | None = None
 
     def observe(self, feedback: Feedback) -> None:

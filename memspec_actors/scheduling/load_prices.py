@@ -9,10 +9,10 @@ if it comes to be needed, the wait for its load and the load itself, P (g l + c)
 """
 
 from collections import defaultdict
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from memspec_actors.protocols.feedback import Feedback
+from memspec_actors.scheduling.iteration_costs import Times
 
 __all__ = ["LoadPrices", "Prices"]
 
@@ -29,25 +29,18 @@ class Prices(NamedTuple):
     to_hold: float
 
 
-@dataclass(slots=True)
-class _Times:
-    num: int = 0
-    us: float = 0.0
-
-
 class LoadPrices:
     """Measure over all texts, for this is the machine's; before anything is known loads are free."""
 
     def __init__(self) -> None:
-        self._quiet: defaultdict[Kind, _Times] = defaultdict(_Times)
-        self._beside: defaultdict[Kind, _Times] = defaultdict(_Times)
+        self._quiet: defaultdict[Kind, Times] = defaultdict(Times)
+        self._beside: defaultdict[Kind, Times] = defaultdict(Times)
         self._num_loads = self._num_beside = 0
 
     def observe(self, feedback: Feedback, *, beside_load: bool) -> None:
         """Hear of an iteration, and whether a load was under way beside it."""
         times = (self._beside if beside_load else self._quiet)[feedback.draft, feedback.drafted]
-        times.num += 1
-        times.us += feedback.run_us
+        times.add(feedback.run_us)
         self._num_beside += beside_load
 
     def arrived(self, num_loads: int) -> None:
@@ -58,7 +51,7 @@ class LoadPrices:
     def cost(self) -> float:
         """The cost of a load, in iterations."""
         pairs = [(each, self._quiet[kind]) for kind, each in self._beside.items() if kind in self._quiet]
-        usual_us = [each.num * quiet.us / quiet.num for each, quiet in pairs]
+        usual_us = [each.num * quiet.mean_us for each, quiet in pairs]
         if not sum(usual_us):
             return 0.0
         share_of_known = 1.0 + DOUBT / sum(each.num for each, _ in pairs)

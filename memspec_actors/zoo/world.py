@@ -39,6 +39,7 @@ ANCHORS = ("First", "Second", "Third", "Fourth", "Fifth", "Sixth")
 _WORLD = (GENERAL, CODE, MATH, LAW, MEDICAL)
 DOMAINS = tuple(domain.name for domain in _WORLD)
 DOMAIN_OF_VERB = {verb: domain.name for domain in _WORLD for task in domain.tasks for verb in task.verbs}
+SEPARATOR = "\n\n"  # between the items of an answer
 NUM_ENTITIES = 144
 WORLD_SEED = "memspec-world-1"
 
@@ -206,5 +207,5 @@ def sample_request(rng: random.Random, phases: Sequence[str], split: Split = "tr
         items.append(_item(rng, domain, index, verb, name, numbers))
     lines = request_lines([item.title for item in items])
     prompt = "Request:\n" + "".join(line + "\n" for line in lines) + "Answer:\n"
-    answer = "\n\n".join(f"{heading(line)}\n{item.body}" for line, item in zip(lines, items, strict=True))
+    answer = SEPARATOR.join(f"{heading(line)}\n{item.body}" for line, item in zip(lines, items, strict=True))
     return Request(prompt_text=prompt, answer_text=answer, items=tuple(items))
