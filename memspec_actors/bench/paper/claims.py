@@ -40,13 +40,14 @@ class Claim:
 class Verdict:
     """A claim and what was found, None if it was not measured.
 
-    ``strict`` is over the strict general draft, ``ceiling`` what one who knew the text reaches on replayed texts, and
-    ``flaw`` why our figure does not count.
+    ``strict`` is over the strict general draft, ``by_domain`` the mean over data sets of one domain each, ``ceiling``
+    what one who knew the text reaches on replayed texts, and ``flaw`` why our figure does not count.
     """
 
     claim: Claim
     ours: float | None = None
     strict: float | None = None
+    by_domain: float | None = None
     ceiling: float | None = None
     flaw: str = ""
 
@@ -89,6 +90,7 @@ def judge(claim: Claim, finding: Finding | None, replayed: Finding | None = None
         claim,
         _found(claim.ours, finding),
         _found(claim.ours.strict, finding),
+        _found(claim.ours.by_domain, finding),
         _found(ceiling, source) if source is not None else None,
         "" if _found(claim.ours, finding) is None else claim.flaw(finding),
     )

@@ -2,27 +2,30 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from statistics import fmean
 from typing import Literal, Protocol
 
 from memspec_actors.bench.datasets import MIXED
 from memspec_actors.bench.methods_report import MethodsReport, fastest, losses
 from memspec_actors.bench.paper.finding import Finding
-from memspec_actors.comparison import BASE, STRICT, PolicyComparison, Row
+from memspec_actors.comparison import BASE, STRICT, PolicyComparison, Row, geomean
 
 __all__ = [
-    "Figure", "Quotient", "Ratio", "Value", "best_speedup", "busy", "cell", "comparison", "datasets", "focus", "scalar",
-    "share", "wrong_answers",
+    "Average", "Figure", "Quotient", "Ratio", "Value", "best_speedup", "busy", "cell", "comparison", "datasets",
+    "focus", "scalar", "share", "wrong_answers",
 ]  # fmt: skip
 
 CEILING = "oracle-dynamic"
 BASELINES = (BASE, "mab-async")
+DOMAINS = "domains"  # all data sets but the mixed one, as in the paper
 
 
 class Figure(Protocol):
     """Read one figure off a finding.
 
-    ``strict`` is the same over the strict general draft, where that differs; ``ceiling`` is that of one who knew the
-    text, in the place of a policy that does not, over a baseline of the paper's.
+    ``strict`` is the same over the strict general draft, where that differs; ``by_domain`` is the mean over data sets
+    of one domain each, which the paper's figures are; ``ceiling`` is that of one who knew the text, in the place of a
+    policy that does not, over a baseline of the paper's.
 
     Raises LookupError where the finding does not hold it.
     """
@@ -33,12 +36,18 @@ class Figure(Protocol):
     def strict(self) -> "Figure | None": ...
 
     @property
+    def by_domain(self) -> "Figure | None": ...
+
+    @property
     def ceiling(self) -> "Ratio | None": ...
 
 
 @dataclass(frozen=True)
 class Ratio:
-    """Compare two policies by one measure, on one data set, in one setting (None: the only one)."""
+    """Compare two policies by one measure, in one setting (None: the only one).
+
+    On one data set, or on ``DOMAINS``: the geometric mean over them.
+    """
 
     policy: str
     over: str = BASE
@@ -49,13 +58,16 @@ class Ratio:
     setting: str | None = None
 
     def __call__(self, finding: Finding) -> float:
-        found = comparison(finding, self.setting)
-        ours, theirs = (cell(found, self.dataset, policy) for policy in (self.policy, self.over))
-        return float(getattr(ours, self.of) / getattr(theirs, self.of))
+        ours, theirs = (_rows(finding, self.setting, self.dataset, policy) for policy in (self.policy, self.over))
+        return geomean(getattr(a, self.of) / getattr(b, self.of) for a, b in zip(ours, theirs, strict=True))
 
     @property
     def strict(self) -> Figure | None:
         return replace(self, over=STRICT) if self.over == BASE else None
+
+    @property
+    def by_domain(self) -> Figure | None:
+        return replace(self, dataset=DOMAINS) if self.dataset == MIXED else None
 
     @property
     def ceiling(self) -> "Ratio | None":
@@ -76,35 +88,55 @@ class Quotient:
 
     @property
     def strict(self) -> Figure | None:
-        above, below = self.above.strict, self.below.strict
+        return self._with(self.above.strict, self.below.strict)
+
+    @property
+    def by_domain(self) -> Figure | None:
+        return self._with(self.above.by_domain, self.below.by_domain)
+
+    def _with(self, above: Figure | None, below: Figure | None) -> Figure | None:
         return None if above is None or below is None else Quotient(above, below)
 
 
 @dataclass(frozen=True)
+class Average:
+    """Read a figure off a policy's row on one data set, or average it over ``DOMAINS``."""
+
+    policy: str
+    read: Callable[[Row], float]
+    dataset: str = MIXED
+    strict: None = None
+    ceiling: None = None
+
+    def __call__(self, finding: Finding) -> float:
+        return fmean(self.read(row) for row in _rows(finding, None, self.dataset, self.policy))
+
+    @property
+    def by_domain(self) -> Figure | None:
+        return replace(self, dataset=DOMAINS) if self.dataset == MIXED else None
+
+
+@dataclass(frozen=True)
 class Value:
-    """Read a figure that is not relative to any general draft."""
+    """Read a figure that is no comparison of policies."""
 
     read: Callable[[Finding], float]
     strict: None = None
+    by_domain: None = None
     ceiling: None = None
 
     def __call__(self, finding: Finding) -> float:
         return self.read(finding)
 
 
-def share(policy: str, kind: str) -> Value:
-    """Return the share of decode time from the first draft on that went into one kind of execution, mixed prompts."""
-
-    def read(finding: Finding) -> float:
-        row = cell(comparison(finding, None), MIXED, policy)
-        return float(getattr(row.share, kind) / (1.0 - row.startup_share))
-
-    return Value(read)
+def share(policy: str, kind: str) -> Average:
+    """Return the share of decode time from the first draft on that went into one kind of execution."""
+    return Average(policy, lambda row: float(getattr(row.share, kind) / (1.0 - row.startup_share)))
 
 
-def busy(policy: str) -> Value:
-    """Return the time that ranking took, beside decoding, over decode time, on mixed prompts."""
-    return Value(lambda finding: cell(comparison(finding, None), MIXED, policy).prediction_busy_share)
+def busy(policy: str) -> Average:
+    """Return the time that ranking took, beside decoding, over decode time."""
+    return Average(policy, lambda row: row.prediction_busy_share)
 
 
 def scalar(name: str) -> Value:
@@ -155,6 +187,14 @@ def datasets(found: PolicyComparison) -> list[str]:
 def focus(found: PolicyComparison) -> str:
     """Name the data set to look at where there is room for one: the mixed prompts, if they are there."""
     return datasets(found)[-1]
+
+
+def _rows(finding: Finding, setting: str | None, dataset: str, policy: str) -> list[Row]:
+    found = comparison(finding, setting)
+    names = [name for name in datasets(found) if name != MIXED] if dataset == DOMAINS else [dataset]
+    if not names:
+        raise LookupError(f"{policy} on data sets of one domain")
+    return [cell(found, name, policy) for name in names]
 
 
 def cell(found: PolicyComparison, dataset: str, policy: str) -> Row:

@@ -14,8 +14,9 @@ NOTE = (
     "Our figures are of the embedded models unless a command says otherwise. Gains are over general-static in the "
     "paper's sense, a general draft that is not fine-tuned; the strict figures are over a general draft that had the "
     "same extra training as the specialists. As in the paper, throughput leaves out encoding the prompt and loading "
-    "the first draft, with whatever was decoded meanwhile. The oracle is oracle-dynamic in the place of our policy, on "
-    "replayed texts, which it knows beforehand."
+    "the first draft, with whatever was decoded meanwhile. The paper's figures are means over data sets of one domain "
+    "each, as ours by domain are; ours, and the goals, are of mixed prompts. The oracle is oracle-dynamic in the "
+    "place of our policy, on replayed texts, which it knows beforehand."
 )
 
 

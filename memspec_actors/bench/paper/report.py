@@ -59,6 +59,7 @@ def verdict_table(verdicts: Sequence[Verdict]) -> Table:
             verdict.claim.says,
             verdict.claim.written(verdict.ours),
             verdict.claim.written(verdict.strict),
+            verdict.claim.written(verdict.by_domain),
             verdict.claim.written(verdict.ceiling),
             verdict.claim.paper or "–",
             verdict.claim.written_goal or "–",
@@ -66,7 +67,9 @@ def verdict_table(verdicts: Sequence[Verdict]) -> Table:
         )
         for verdict in verdicts
     )
-    return Table("", ("", "ours", "ours, strict", "oracle, replayed", "paper", "goal", "verdict"), rows)
+    return Table(
+        "", ("", "ours", "ours, strict", "ours, by domain", "oracle, replayed", "paper", "goal", "verdict"), rows
+    )
 
 
 def _section(study: Study, findings: Mapping[str, Finding]) -> Section:
