@@ -88,7 +88,7 @@ def timeline(log: LogArgument, out: OutOption) -> None:
     """Draw what happened when: a page to zoom in (.html), or a picture (.svg, .png)."""
     from memspec_actors.errors import UsageError
     from memspec_actors.telemetry.reader import EventReader
-    from memspec_actors.telemetry.story import tell_story
+    from memspec_actors.telemetry.storyteller import tell_story
     from memspec_actors.telemetry.timeline import timeline_page, timeline_picture
 
     kind = out.suffix.lower()
@@ -107,7 +107,7 @@ def trace(log: LogArgument, out: OutOption) -> None:
     import msgspec
 
     from memspec_actors.telemetry.reader import EventReader
-    from memspec_actors.telemetry.story import tell_story
+    from memspec_actors.telemetry.storyteller import tell_story
     from memspec_actors.telemetry.trace import chrome_trace
 
     write_file(out, msgspec.json.encode(chrome_trace(tell_story(EventReader(log, must_hold_records=True)))))

@@ -10,7 +10,8 @@ import pytest
 from playwright.sync_api import Browser, Error, Page, sync_playwright
 
 from memspec_actors.errors import UsageError
-from memspec_actors.telemetry.story import DraftSpan, Ran, Served, Story, tell_story
+from memspec_actors.telemetry.story import DraftSpan, Ran, Served, Story
+from memspec_actors.telemetry.storyteller import tell_story
 from memspec_actors.telemetry.timeline import timeline_page, timeline_picture
 from tests.telemetry.conftest import RealRun
 

@@ -5,7 +5,7 @@ from collections import defaultdict
 from typing import Any
 
 from memspec_actors.protocols import events
-from memspec_actors.telemetry.story import tell_story
+from memspec_actors.telemetry.storyteller import tell_story
 from memspec_actors.telemetry.trace import chrome_trace
 from tests.telemetry.conftest import RealRun
 

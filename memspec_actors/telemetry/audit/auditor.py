@@ -6,10 +6,12 @@ from pathlib import Path
 import msgspec
 
 from memspec_actors.protocols.events import Event, SystemStarted, SystemStopped
+from memspec_actors.telemetry.audit.crashes import ActorsRestarted
 from memspec_actors.telemetry.audit.invariant import Finding, Invariant
 from memspec_actors.telemetry.audit.memory import LoadsEnd, MemoryWithinLimits
-from memspec_actors.telemetry.audit.requests import ActorsRestarted, NeverWaits, OneFinish, TextAccountedFor
+from memspec_actors.telemetry.audit.requests import OneFinish, TextAccountedFor
 from memspec_actors.telemetry.audit.residency import EpochsRespected, FreedAfterAcknowledgement
+from memspec_actors.telemetry.audit.waits import NeverWaits
 from memspec_actors.telemetry.phrases import name_of, phrase
 from memspec_actors.telemetry.reader import EventReader, UnknownEvent
 

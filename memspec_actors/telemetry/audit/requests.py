@@ -1,70 +1,18 @@
-"""Invariants 4, 5, 7 and 8: waits, texts, crashes, ends."""
+"""Invariants 5 and 8: the text of every request, and its end."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 from memspec_actors.protocols.events import (
-    ActorCrashed,
-    ActorRestarted,
     Event,
     Iteration,
     RequestAccepted,
     RequestFinished,
-    ResidencyAnnouncedEvent,
     SystemStarted,
 )
 from memspec_actors.telemetry.audit.invariant import Finding, Invariant
-from memspec_actors.telemetry.phrases import milliseconds
 
-__all__ = ["ActorsRestarted", "NeverWaits", "OneFinish", "TextAccountedFor"]
-
-RESTART_DEADLINE_S = 15.0  # the longest back-off, and time for what the crashed actor leaves to be cleaned up
-
-
-class NeverWaits(Invariant):
-    """Look at the waits that iterations tell; ``num_exempt`` counts those that the configuration asks for.
-
-    Inline prediction waits for its ranking, ``mab-sync`` for its ranking and its loads, and rules that learn in step
-    for their thresholds, by definition.
-    """
-
-    number = 4
-    rule = "after the first draft is up, decoding never waits for a load, a prediction or a statistic"
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.num_exempt = 0
-
-    def begin(self, started: SystemStarted | None) -> None:
-        super().begin(started)
-        self._accepted: dict[str | None, RequestAccepted] = {}
-        self._is_up = False
-
-    def see(self, event: Event) -> Iterator[Finding]:
-        match event:
-            case RequestAccepted(request_id=request_id):
-                self._accepted[request_id] = event
-            case RequestFinished(request_id=request_id):
-                self._accepted.pop(request_id, None)
-            case ResidencyAnnouncedEvent(resident=resident):
-                self._is_up |= bool(resident)
-            case Iteration() if self._is_up:
-                self.num_checked += 1
-                if event.waited_us:
-                    yield from self._check(event)
-            case _:
-                pass
-
-    def _check(self, event: Iteration) -> Iterator[Finding]:
-        accepted = self._accepted.get(event.request_id)
-        if self.started is None or accepted is None:
-            return  # how it was asked to decode was told before the log begins
-        inline = self.started.prediction == "inline" and event.waited_for == "prediction"
-        in_step = accepted.thresholds == "sync" and event.waited_for == "thresholds"
-        if inline or in_step or accepted.policy.partition(":")[0] == "mab-sync":
-            self.num_exempt += 1
-        else:
-            yield Finding(f"decoding waited {milliseconds(event.waited_us)} for a {event.waited_for}", (event,))
+__all__ = ["OneFinish", "TextAccountedFor"]
 
 
 @dataclass(slots=True)
@@ -149,45 +97,6 @@ class TextAccountedFor(Invariant):
             return None
         is_fixed = accepted.lossless and accepted.accept in ("exact", "match")
         return (self.started.target, accepted.task_digest) if is_fixed else None
-
-
-class ActorsRestarted(Invariant):
-    """Expect every actor but the Decoder to come back soon, and not to be heard of before it has."""
-
-    number = 7
-    rule = "if any actor but the Decoder dies, generation goes on and the actor is restarted"
-
-    def begin(self, started: SystemStarted | None) -> None:
-        super().begin(started)
-        self._down: dict[str, ActorCrashed] = {}
-
-    def see(self, event: Event) -> Iterator[Finding]:
-        match event:
-            case ActorCrashed(actor=actor, stopping=True):
-                self._down.pop(actor, None)
-            case ActorCrashed(actor=actor):
-                self._down[actor] = event
-            case ActorRestarted(actor=actor):
-                self.num_checked += 1
-                if self._down.pop(actor, None) is None and self.whole:
-                    yield Finding(f"{actor} was restarted, but had not crashed", (event,))
-            case _:
-                yield from self._check(event)
-
-    def _check(self, event: Event) -> Iterator[Finding]:
-        for actor, crash in list(self._down.items()):
-            if actor == "decoder":
-                continue
-            if event.actor == actor:
-                what = f"{actor} went on after its crash, but was not restarted"
-            elif event.mono - crash.mono > RESTART_DEADLINE_S:
-                what = f"{actor} was not restarted within {RESTART_DEADLINE_S:g} s"
-            elif isinstance(event, RequestFinished) and f"actor {actor!r}" in (event.error or ""):
-                what = f"the crash of {actor} ended a request"
-            else:
-                continue
-            del self._down[actor]
-            yield Finding(what, (crash, event))
 
 
 class OneFinish(Invariant):

@@ -5,7 +5,7 @@ import itertools
 import pytest
 
 from memspec_actors.protocols import events
-from memspec_actors.telemetry.story import tell_story
+from memspec_actors.telemetry.storyteller import tell_story
 from tests.telemetry.conftest import RealRun, TimedRun
 
 
