@@ -11,6 +11,7 @@ What it is made of, each importing only from the lines above its own:
     actors, methods, loadout                    the five actors; whole systems by name; opening what is configured
     wiring, stream                              who tells whom; what the caller holds of a generation
     sessions, resolution, engine_records        a request's decoding, its rules; what is logged of the engine itself
+    admission, assembly                         what callers ask for, made a request; what the actors work with
     engine, comparison                          the public API; policies by what their generations report
     simulation                                  the engine in virtual time
     drafts, bench, daemon                       checking and making drafts; the papers' claims; HTTP

@@ -1,44 +1,31 @@
 """The engine: the five actors on real models, offered as an async library."""
 
 import asyncio
-import secrets
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
 import anyio
 import torch
 
+from memspec_actors.admission import Admission
+from memspec_actors.assembly import assemble
 from memspec_actors.config import Config
 from memspec_actors.engine_records import record_runtime, record_start, record_stop
-from memspec_actors.errors import ConfigError, InvalidRequest, SystemFailed
-from memspec_actors.loadout import Loadout
-from memspec_actors.methods import choose, decoding_alone
-from memspec_actors.models.devices.threads import stand_back, use_threads
-from memspec_actors.models.drafting.arena import WeightArena
-from memspec_actors.models.drafting.reader import ArenaReader
-from memspec_actors.models.session import DecodeSession
-from memspec_actors.models.weights.loading import Throttle
+from memspec_actors.errors import SystemFailed
+from memspec_actors.loadout import Loadout, open_predictor
+from memspec_actors.methods import decoding_alone
 from memspec_actors.prompts import Prompt, PromptEncoder
 from memspec_actors.protocols.messages import DraftWish, GetStatistics, LoadProgress, SteerDraft
-from memspec_actors.protocols.requests import GenerationRequest, SamplingParams
+from memspec_actors.protocols.requests import SamplingParams
 from memspec_actors.protocols.results import GenerationResult, ResidencySnapshot, Statistics
-from memspec_actors.resolution import LossNotes, Resolved, resolve
-from memspec_actors.runtime import Failed, RuntimeEvent, Workers
-from memspec_actors.scheduling.artefacts import Artefact, DraftArena, DraftSpec
-from memspec_actors.scheduling.plan_choice import PlanFile
-from memspec_actors.scheduling.policy import Policy, parse_policy
-from memspec_actors.scheduling.ranker_pool import RankerMaker
-from memspec_actors.scheduling.rankers import Ranker
-from memspec_actors.scheduling.residency import Residency
-from memspec_actors.sessions import commit_state, open_session
-from memspec_actors.speculation.adaptation import Adaptations
+from memspec_actors.runtime import Failed, RuntimeEvent
 from memspec_actors.speculation.commit import united_end_ids
 from memspec_actors.stream import Requests, TextStream
 from memspec_actors.telemetry.event_log import EventLog, Listener
-from memspec_actors.wiring import Parts, Wired, wire
+from memspec_actors.wiring import wire
 
 __all__ = ["MemSpec", "OnLoad"]
 
@@ -63,15 +50,13 @@ class MemSpec:
         self.config = config
         self._loadout = loadout
         self._log = log
-        self._names = tuple(loadout.plans)
         self._on_load = on_load
         self._prompts = PromptEncoder(loadout.tokenizer, loadout.num_ids)
-        self._residency = _residency(loadout)
-        self._predictor: Ranker | None = None
-        self._loss_notes = LossNotes()
-        self._plans = PlanFile(config.schedule.plan, self._names)
-        self._resolve(SamplingParams())  # a wrong policy or rule is found when the engine opens
-        self._wired = self._wire()
+        predictor = cache(partial(open_predictor, config, loadout))
+        self._admission = Admission(config, loadout, self._prompts, predictor)
+        parts = assemble(config, loadout, log, predictor=predictor, on_progress=self._progress)
+        self._residency = parts.residency
+        self._wired = wire(parts, self._observe)
         self._requests = Requests(self._wired.decoder, loop)
 
     @classmethod
@@ -133,29 +118,16 @@ class MemSpec:
         ConfigError, and EngineClosed.
         """
         self._requests.check_open()
-        if not isinstance(max_new_tokens, int):
-            raise InvalidRequest(f"max_new_tokens is {max_new_tokens!r}; it must be an integer")
-        sampling = SamplingParams() if sampling is None else sampling
-        if not isinstance(sampling, SamplingParams):
-            raise InvalidRequest(f"sampling is a {type(sampling).__name__}; give SamplingParams(...)")
-        self._check_bias(sampling)
-        resolved = self._resolve(sampling, policy=policy, stop=stop, accept=accept, method=method)
-        prompt_ids = self.encode(prompt, raw=raw)
-        request = GenerationRequest(
-            request_id=secrets.token_hex(8),
-            prompt_ids=prompt_ids,
+        request = self._admission.admit(
+            prompt,
             max_new_tokens=max_new_tokens,
             sampling=sampling,
-            seed=secrets.randbits(63) if sampling.seed is None else sampling.seed,
-            policy=resolved.policy,
-            stop_rule=resolved.stop_rule,
-            accept=resolved.accept,
-            lossless=resolved.lossless,
-            thresholds=resolved.thresholds,
-            plan=self._plans.plan_for(self._policy_of(resolved.policy), prompt_ids),
+            raw=raw,
+            policy=policy,
+            stop=stop,
+            accept=accept,
+            method=method,
         )
-        self._loss_notes.note(resolved)
-        commit_state(self._loadout, request)  # a request that cannot emit a token is refused here
         return TextStream(self._requests, request)
 
     async def generate(self, prompt: Prompt, **options: Any) -> GenerationResult:
@@ -227,71 +199,7 @@ class MemSpec:
         """Wait until the engine has ended by itself, an actor having crashed too often; return why."""
         return await self._wired.system.wait_failed()
 
-    # --- requests -----------------------------------------------------------------------------------------------------
-
-    def _resolve(self, sampling: SamplingParams, **asked: str | None) -> Resolved:
-        """Fill in the configured policy and rules, and check that they exist."""
-        for what, name in asked.items():
-            if not isinstance(name, str | None):
-                raise InvalidRequest(f"{what} is {name!r}; give its name")
-        choice = choose(self.config, **asked)
-        policy = parse_policy(choice.policy, self._names)
-        self._plans.check(policy)
-        if policy.uses_predictor and self._predictor is None:
-            self._predictor = _open_predictor(choice.policy, self.config, self._loadout)
-        return resolve(choice, greedy=sampling.greedy, thresholds=self.config.speculation.thresholds)
-
-    def _check_bias(self, sampling: SamplingParams) -> None:
-        outside = [token for token in sampling.logit_bias if not 0 <= token < self._loadout.num_ids]
-        if outside:
-            raise InvalidRequest(f"logit_bias is for token id {outside[0]}; ids are 0 to {self._loadout.num_ids - 1}")
-
-    # --- wiring -------------------------------------------------------------------------------------------------------
-
-    def _wire(self) -> Wired:
-        loadout, bandwidth = self._loadout, self.config.storage.bytes_per_second
-        throttle = None if bandwidth is None else Throttle(bandwidth)
-        maker = self._ranker_maker()
-        parts = Parts(
-            open_session=self._open_session,
-            policy_of=self._policy_of,
-            new_ranker=lambda policy, point: maker.make(policy, seed=point.seed, plan=point.plan),
-            reader=ArenaReader(
-                WeightArena(loadout.budget_bytes, loadout.device), loadout.plans, loadout.num_common, throttle
-            ),
-            residency=self._residency,
-            schedule=self.config.schedule,
-            capacity=loadout.capacity,
-            log=self._log,
-            on_progress=self._progress,
-            adaptations=Adaptations(shared=self.config.speculation.share_thresholds),
-            new_workers=self._new_workers,
-        )
-        return wire(parts, self._observe)
-
-    def _new_workers(self, name: str) -> Workers:
-        """Give decoding its threads; what goes on beside it has few and comes second, so that it takes no core away."""
-        if name == "decode":
-            return Workers(name, partial(use_threads, self.config.target.num_threads))
-        return Workers(name, partial(stand_back, self.config.target.background_threads))
-
-    def _open_session(self, request: GenerationRequest) -> DecodeSession:
-        policy = self._policy_of(request.policy)
-        return open_session(self._loadout, request, watches_catch_up=policy.watches_catch_up)
-
-    def _policy_of(self, name: str) -> Policy:
-        return parse_policy(name, self._names)
-
-    def _ranker_maker(self) -> RankerMaker:
-        loadout = self._loadout
-        arena = DraftArena(_specs(loadout), loadout.budget_bytes)
-        return RankerMaker(
-            drafts=self._names, predictor=self._trained_predictor, capacity=loadout.capacity, fits=arena.could_hold
-        )
-
-    def _trained_predictor(self) -> Ranker:
-        assert self._predictor is not None, "a policy that needs a predictor was let through without one"
-        return self._predictor
+    # --- what the system tells ----------------------------------------------------------------------------------------
 
     def _progress(self, progress: LoadProgress) -> None:
         if self._on_load is not None:
@@ -301,24 +209,3 @@ class MemSpec:
         if isinstance(event, Failed):
             self._requests.close(event.error)
         record_runtime(self._log, event)
-
-
-def _specs(loadout: Loadout) -> list[DraftSpec]:
-    return [
-        DraftSpec(name=name, artefacts=(Artefact(name=name, nbytes=plan.nbytes),))
-        for name, plan in loadout.plans.items()
-    ]
-
-
-def _residency(loadout: Loadout) -> Residency:
-    return Residency(_specs(loadout), capacity=loadout.capacity, budget_bytes=loadout.budget_bytes)
-
-
-def _open_predictor(policy: str, config: Config, loadout: Loadout) -> Ranker:
-    if config.predictor.path is None:
-        raise ConfigError(
-            f"policy {policy!r} needs a predictor, and [predictor] path is none; set it, or another policy"
-        )
-    from memspec_actors.predictor.ranker import PredictorRanker, predictor_directory
-
-    return PredictorRanker.open(predictor_directory(config.predictor.path), tuple(loadout.plans), loadout.tokenizer)

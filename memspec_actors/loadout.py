@@ -1,4 +1,4 @@
-"""Open and check all that an engine's configuration names: target, tokenizer, drafts. Blocking; loads no draft."""
+"""Open and check all that an engine's configuration names: models, tokenizer, predictor. Blocking; loads no draft."""
 
 import logging
 from collections.abc import Mapping
@@ -18,9 +18,10 @@ from memspec_actors.models.weights.device_room import check_room
 from memspec_actors.models.weights.opening import load_runner
 from memspec_actors.models.weights.plan import ALIGNMENT, LoadPlan
 from memspec_actors.paths import expanded
+from memspec_actors.scheduling.rankers import Ranker
 from memspec_actors.zoo import path as zoo_path
 
-__all__ = ["Loadout", "model_directory"]
+__all__ = ["Loadout", "model_directory", "open_predictor"]
 
 _LOGGER = logging.getLogger(__name__)
 
@@ -96,6 +97,13 @@ class Loadout:
             capacity=capacity,
             budget_bytes=budget_bytes,
         )
+
+
+def open_predictor(config: Config, loadout: Loadout) -> Ranker:
+    """Open the configured predictor for the drafts there are. Raises ConfigError if none is configured."""
+    from memspec_actors.predictor.ranker import PredictorRanker, predictor_directory
+
+    return PredictorRanker.open(predictor_directory(config.predictor.path), tuple(loadout.plans), loadout.tokenizer)
 
 
 def _note_context(draft: str, checkpoint: Checkpoint, target: Checkpoint) -> None:

@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 from memspec_actors import Config, MemSpec
 from memspec_actors.config import EventsConfig, ScheduleConfig
+from memspec_actors.loadout import open_predictor
 from memspec_actors.protocols.events import Event
 from memspec_actors.protocols.feedback import Feedback
 from memspec_actors.protocols.results import GenerationResult
@@ -65,8 +66,6 @@ class FragileRanker:
 async def _run(path: Path) -> RealRun:
     prompt = sample_request(random.Random("eval:1"), ("medical", "code", "law", "math"), split="eval").prompt_text
     async with MemSpec.open(Config(events=EventsConfig(path=str(path)))) as engine:
-        assert engine._predictor is not None
-        engine._predictor = FragileRanker(engine._predictor)
         results = [await engine.generate(prompt, max_new_tokens=160, policy=policy) for policy in POLICIES]
         queued = (engine.generate(prompt, max_new_tokens=8, policy="general-static") for _ in range(3))
         results += await asyncio.gather(*queued)
@@ -81,7 +80,9 @@ async def _run(path: Path) -> RealRun:
 
 @pytest.fixture(scope="package")
 def run(tmp_path_factory: pytest.TempPathFactory) -> RealRun:
-    return asyncio.run(_run(tmp_path_factory.mktemp("run") / "events.jsonl"))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("memspec_actors.engine.open_predictor", lambda *of: FragileRanker(open_predictor(*of)))
+        return asyncio.run(_run(tmp_path_factory.mktemp("run") / "events.jsonl"))
 
 
 @dataclass(frozen=True)
