@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import partial, reduce
 
 import torch
 from torch import Tensor
@@ -13,12 +14,15 @@ from memspec_actors.protocols.messages import ThresholdsPublished
 from memspec_actors.protocols.requests import GenerationRequest
 from memspec_actors.speculation.accept import AcceptanceRule, Draw, Exact, Proposal, Verdict
 from memspec_actors.speculation.adjustment import LogitAdjustment
+from memspec_actors.speculation.criterion import StopCriterion, goes_on, measured, resumed
 from memspec_actors.speculation.lossy import Bayes
 from memspec_actors.speculation.proposing import Drawing, propose
-from memspec_actors.speculation.sampling import KEPT_ROWS, Filters, PositionNoise
+from memspec_actors.speculation.sampling import Filters, PositionNoise
 from memspec_actors.speculation.stop import StopRule, criterion_of
 
 __all__ = ["TokenRules"]
+
+VARIATES_AT_ONCE = 1 << 17  # drawn before the tokens they are for: about 1 ms and 1 MB
 
 
 @dataclass(slots=True)
@@ -69,15 +73,40 @@ class TokenRules:
 
         Returns them, and the stop rule's signal of each.
         """
-        feed, criterion = tokens[cache.length :], criterion_of(self.stop_rule)
-        if criterion is not None and isinstance(bound.runner, AdaptiveDrafter) and self._draws_ahead(length):
-            drawing = self._drawing(len(tokens), length)
-            ids, signals, probs = bound.runner.draft_until(feed, cache, length, bound.num_common, criterion, drawing)
-            return Proposal(tuple(ids), torch.stack(probs) if probs else None, bound.num_common), tuple(signals)
+        self._noise.forget(len(tokens))
+        criterion = criterion_of(self.stop_rule)
+        if criterion is not None and isinstance(bound.runner, AdaptiveDrafter) and self.adjustment is None:
+            return self._draft_by_pieces(bound.runner, bound.num_common, criterion, cache, tokens, length)
         if self.drafts_blindly and isinstance(bound.runner, GreedyDrafter):
-            ids = bound.runner.draft(feed, cache, length, bound.num_common)
+            ids = bound.runner.draft(tokens[cache.length :], cache, length, bound.num_common)
             return Proposal(tuple(ids)), (0.0,) * length
         return self._draft_by_tokens(bound, cache, tokens, length)
+
+    def _draft_by_pieces(
+        self,
+        drafter: AdaptiveDrafter,
+        num_common: int,
+        criterion: StopCriterion,
+        cache: Cache,
+        tokens: Sequence[int],
+        length: int,
+    ) -> tuple[Proposal, tuple[float, ...]]:
+        ids: list[int] = []
+        signals: list[float] = []
+        probs: list[Tensor] = []
+        feed, piece = tokens[cache.length :], self._piece(length)
+        while True:
+            num = min(piece, length - len(ids))
+            drawing = self._drawing(len(tokens) + len(ids), num)
+            drafted, their_signals, their_probs = drafter.draft_until(feed, cache, num, num_common, criterion, drawing)
+            ids, signals, probs = ids + drafted, signals + their_signals, probs + their_probs
+            if len(drafted) < num or len(ids) == length:
+                break
+            measure = reduce(partial(measured, criterion), their_signals, criterion.before)
+            if not goes_on(criterion, num, measure):
+                break
+            feed, criterion = drafted[-1:], resumed(criterion, num, measure)
+        return Proposal(tuple(ids), torch.stack(probs) if probs else None, num_common), tuple(signals)
 
     def _draft_by_tokens(
         self, bound: BoundDraft, cache: Cache, tokens: Sequence[int], length: int
@@ -115,9 +144,9 @@ class TokenRules:
         adjusted = self._adjusted(self._at_hand(logits), tokens, proposal.ids)
         return self.accept.verify(proposal, adjusted, self.request.sampling, self._noise, len(tokens))
 
-    def _draws_ahead(self, num: int) -> bool:
-        """Tell whether all that ``num`` tokens are drawn with is known before the first, and is held."""
-        return self.adjustment is None and (self.request.sampling.greedy or num < KEPT_ROWS)
+    def _piece(self, length: int) -> int:
+        """Return how many of ``length`` tokens are drafted in one call."""
+        return length if self.request.sampling.greedy else max(1, VARIATES_AT_ONCE // self.num_ids)
 
     def _drawing(self, position: int, num: int) -> Drawing:
         """Return how tokens for ``num`` positions are drawn."""

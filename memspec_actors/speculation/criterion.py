@@ -16,6 +16,7 @@ __all__ = [
     "confidence_bin",
     "goes_on",
     "measured",
+    "resumed",
 ]
 
 MAX_ADAPTIVE_TOKENS = 20  # AdaSD's window W and AssistedGen's limit
@@ -28,7 +29,8 @@ class StopCriterion(NamedTuple):
 
     The measure is the last token's signal: ``none`` (always 0, and nothing is read), ``confidence``, ``entropy`` or
     ``bound``, see `speculation.signals`. If ``chained``, it is the product of all tokens' signals so far, each replaced
-    by what ``calibration``, if any, has for its `confidence_bin`. A measure that is no number ends the draft.
+    by what ``calibration``, if any, has for its `confidence_bin`, and of ``before``, what earlier tokens came to. A
+    measure that is no number ends the draft.
     """
 
     max_tokens: int
@@ -37,6 +39,12 @@ class StopCriterion(NamedTuple):
     at_most: bool = False
     chained: bool = False
     calibration: list[float] | None = None
+    before: float = 1.0
+
+
+def resumed(criterion: StopCriterion, num_drafted: int, measure: float) -> StopCriterion:
+    """Return by what to draft on after ``num_drafted`` tokens that came to this measure."""
+    return criterion._replace(max_tokens=criterion.max_tokens - num_drafted, before=measure)
 
 
 def measured(criterion: StopCriterion, before: float, signal: float) -> float:

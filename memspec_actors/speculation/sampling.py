@@ -11,11 +11,10 @@ from torch.nn.functional import pad
 
 from memspec_actors.errors import InvalidLogits
 from memspec_actors.protocols.requests import SamplingParams
-from memspec_actors.speculation.criterion import MAX_GAIN_TOKENS
 
-__all__ = ["KEPT_ROWS", "Filters", "PositionNoise", "Stream", "choose", "diagnosis", "probabilities", "sampled"]
+__all__ = ["Filters", "PositionNoise", "Stream", "choose", "diagnosis", "probabilities", "sampled"]
 
-KEPT_ROWS = MAX_GAIN_TOKENS + 1  # of proposal noise, for verification: one more than an adaptive draft has tokens
+KEPT_VARIATES = 1 << 20  # of proposal noise, 8 MB: the longest draft's where a vocabulary has 25,000 ids
 TINY = torch.finfo(torch.float32).tiny
 MAX_TOP_K = 1 << 31  # TorchScript's integers end, and no vocabulary is as large
 
@@ -103,10 +102,15 @@ class PositionNoise:
             return self._draw_arrivals(position, width, stream)
         kept = self._kept.get((position, width))
         if kept is None:
-            kept = self._kept[position, width] = self._draw_arrivals(position, width, stream)
-            if len(self._kept) > KEPT_ROWS:
-                del self._kept[next(iter(self._kept))]
+            kept = self._draw_arrivals(position, width, stream)
+            if (len(self._kept) + 1) * width <= KEPT_VARIATES:  # verification begins with the first positions
+                self._kept[position, width] = kept
         return kept
+
+    def forget(self, position: int) -> None:
+        """Let go of what is kept for verifying positions before this one."""
+        for decided in [key for key in self._kept if key[0] < position]:
+            del self._kept[decided]
 
     def uniform(self, position: int, stream: Stream = Stream.ACCEPT) -> float:
         """Return one variate in [0, 1)."""

@@ -1,6 +1,7 @@
 """Sampling: the filtered distribution is the one transformers samples from, and noise belongs to a position alone."""
 
 import math
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -139,6 +140,22 @@ def test_noise_of_the_longest_draft_is_kept_until_it_is_verified() -> None:
     noise, num_rows = PositionNoise(1), stop_rule("gain").max_tokens + 1
     rows = [noise.arrivals(position, 5) for position in range(num_rows)]
     assert all(noise.arrivals(position, 5) is row for position, row in enumerate(rows))
+
+
+def test_noise_that_is_kept_is_bounded_and_that_of_the_first_positions() -> None:
+    """Half a hundred positions of a large vocabulary would take 50 MB that no memory plan knows of."""
+    noise, width = PositionNoise(1), 150_000
+    tracemalloc.start()
+    first = [noise.arrivals(position, width) for position in range(3)]
+    for position in range(3, 41):
+        noise.arrivals(position, width)
+    kept, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert kept <= 8.5e6 and peak <= 10e6
+    assert all(noise.arrivals(position, width) is row for position, row in enumerate(first))
+    noise.forget(40)
+    assert noise.arrivals(40, width) is noise.arrivals(40, width)  # there is room again
+    assert torch.equal(noise.arrivals(1, width), first[1])
 
 
 def test_noise_of_an_id_does_not_depend_on_the_width() -> None:

@@ -36,7 +36,7 @@ class DraftingPass(LeanPass):
         drafted: list[int] = []
         signals: list[float] = []
         kept: list[Tensor] = []
-        measure, keep_probs = 1.0, drawing.keeps_probs or stop.signal != "none"
+        measure, keep_probs = stop.before, drawing.keeps_probs or stop.signal != "none"
         while len(drafted) < num:
             logits = self._last_logits(ids, start, by_ones, memory)[0, :num_ids]
             start += len(ids)

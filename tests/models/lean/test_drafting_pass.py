@@ -11,6 +11,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 from transformers import LlamaConfig
 
+from memspec_actors.models import token_rules
 from memspec_actors.models.checkpoints.checkpoint import Checkpoint
 from memspec_actors.models.drafting.draft_cache import BoundDraft
 from memspec_actors.models.kernels.linear import LinearMap
@@ -121,8 +122,9 @@ def stop_rules(draw: st.DrawFn) -> StopRule:
     num_unread=st.integers(1, 2),
     most=st.integers(1, 40),
     num_ids=st.sampled_from([1, 2, 50, 96, 97]),
+    piece=st.sampled_from([1, 3, 40]),
 )
-def test_one_call_drafts_what_a_loop_over_tokens_does(
+def test_few_calls_draft_what_a_loop_over_tokens_does(
     runners: dict[str, LeanRunner],
     name: str,
     rule: StopRule,
@@ -132,6 +134,7 @@ def test_one_call_drafts_what_a_loop_over_tokens_does(
     num_unread: int,
     most: int,
     num_ids: int,
+    piece: int,
 ) -> None:
     """Else the length of a draft, and all that is learned from its signals, would depend on how it was drafted."""
     tokens, runner = random_ids(num_read + num_unread, seed), runners[name]
@@ -142,7 +145,8 @@ def test_one_call_drafts_what_a_loop_over_tokens_does(
         if num_read:
             each.forward(tokens[:num_read], cache, last_only=True)
         bound, rules = BoundDraft(ResidentDraft("a", 1), each, num_ids), rules_of(rule, *method)
-        with torch.inference_mode():
+        with torch.inference_mode(), pytest.MonkeyPatch.context() as patch:
+            patch.setattr(token_rules, "VARIATES_AT_ONCE", piece * 97)
             proposal, signals = rules.draft(bound, cache, tokens, length)
         found.append((proposal.ids, signals))
         probs.append(proposal.probs)
@@ -153,7 +157,8 @@ def test_one_call_drafts_what_a_loop_over_tokens_does(
     assert ids == expected_ids and all(token < num_ids for token in ids)
     assert signals == pytest.approx(expected_signals, abs=1e-4, nan_ok=True)
     torch.testing.assert_close(*probs, atol=1e-4, rtol=0, equal_nan=True)
-    torch.testing.assert_close(*after, atol=1e-3, rtol=0, equal_nan=True)
+    if ids:  # else the last token read is NaN, and in a block so are those before it
+        torch.testing.assert_close(*after, atol=1e-3, rtol=0, equal_nan=True)
 
 
 def test_a_rule_stops_a_call_before_its_bound(runners: dict[str, LeanRunner]) -> None:
