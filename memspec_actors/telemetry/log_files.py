@@ -14,15 +14,22 @@ COMPRESSED = (".gz", ".zst")
 
 
 def rotated_files(path: Path) -> list[tuple[int, Path]]:
-    """List (N, ``path.N``), the oldest first, which has the largest N; some may be compressed (``path.1.gz``)."""
+    """List (N, ``path.N``), the oldest first, which has the largest N; some may be compressed (``path.1.gz``).
+
+    Of one N, the plain file comes last.
+    """
     name = re.compile(re.escape(path.name) + r"\.(\d+)(\.gz|\.zst)?")
     numbered = [(int(match[1]), file) for file in path.parent.glob("*") if (match := name.fullmatch(file.name))]
     return sorted(numbered, reverse=True)
 
 
 def log_files(path: Path) -> list[Path]:
-    """List the files of the log at ``path`` in the order in which they were written."""
-    return [*(file for _, file in rotated_files(path)), path]
+    """List the files of the log at ``path`` in the order in which they were written.
+
+    Of one that is there twice, plain and compressed, the plain one counts: the other is only just being written, or
+    was cut off while it was.
+    """
+    return [*dict(rotated_files(path)).values(), path]
 
 
 def log_files_in_turn(path: Path) -> Iterator[Path]:

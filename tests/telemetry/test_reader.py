@@ -209,6 +209,21 @@ def test_rotated_files_that_were_compressed_keep_their_place(tmp_path: Path) -> 
     assert [event.interval for event in read(tmp_path / "log") if isinstance(event, RankingApplied)] == list(range(6))
 
 
+@pytest.mark.parametrize("share", [0.0, 0.5, 1.0])
+def test_file_whose_compression_was_cut_off_is_read_once(tmp_path: Path, share: float) -> None:
+    """What was there plain and compressed would count twice in every figure, or end in a complaint."""
+    log = EventLog.open(tmp_path / "log", rotate_bytes=10)
+    for interval in range(4):
+        log.write(ranking(interval))
+        if interval == 2:
+            compressed = gzip.compress((tmp_path / "log.1").read_bytes())
+            (tmp_path / "log.1.gz").write_bytes(compressed[: int(share * len(compressed))])
+    log.close()
+    reader = read(tmp_path / "log")
+    assert [event.interval for event in reader if isinstance(event, RankingApplied)] == list(range(4))
+    assert reader.skipped == 0
+
+
 def test_log_without_records_is_refused_where_one_is_needed(tmp_path: Path) -> None:
     """A summary of the wrong file would be all zeros."""
     path = tmp_path / "notes.txt"
