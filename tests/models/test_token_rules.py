@@ -19,11 +19,12 @@ from memspec_actors.speculation.stop import stop_rule
 
 
 class Unsure(ToyRunner):
-    """A draft that is sure of its first ``num_sure`` tokens and of none after them."""
+    """A draft that is ``confidence`` sure of its first ``num_sure`` tokens, and not at all of those after them."""
 
-    def __init__(self, num_sure: int) -> None:
+    def __init__(self, num_sure: int, confidence: float = 1.0) -> None:
         super().__init__()
         self.num_sure = num_sure
+        self.confidence = confidence
         self.num_calls = 0
 
     def draft_until(
@@ -31,7 +32,7 @@ class Unsure(ToyRunner):
     ) -> tuple[list[int], list[float], list[Tensor]]:
         assert len(drawing.arrivals) == num
         self.num_calls += 1
-        signals = [1.0] * min(num, self.num_sure)
+        signals = [self.confidence] * min(num, self.num_sure)
         self.num_sure -= len(signals)
         if len(signals) < num:
             signals.append(0.0)
@@ -67,3 +68,8 @@ def test_a_small_vocabulary_is_drafted_in_one_call() -> None:
     """Going from call to call would slow down models whose tokens take no longer than that."""
     runner = Unsure(39)
     assert drafted_by(runner, 3072) == 40 and runner.num_calls == 1
+
+
+def test_doubts_add_up_from_call_to_call() -> None:
+    """A draft in several calls would go on where one in a single call stops: 0.9 to the seventh is less than half."""
+    assert drafted_by(Unsure(50, confidence=0.9), 150_000) == 7

@@ -46,9 +46,11 @@ class EventStream:
             with suppress(ClientDisconnect):
                 await unless_disconnected(receive, self._answer(send))
         finally:
-            await self._source.aclose()
-            if self._at_end is not None:
-                self._at_end()
+            try:
+                await self._source.aclose()
+            finally:  # a second cancellation ends a close that takes its time
+                if self._at_end is not None:
+                    self._at_end()
 
     async def _answer(self, send: Send) -> None:
         async def write(events: bytes) -> None:

@@ -96,3 +96,31 @@ async def test_an_error_closes_the_source_too() -> None:
     with pytest.raises(ValueError, match="a bug"):
         await EventStream(tell, source=source.events, at_end=source.at_end)(scope, exchange.receive, exchange.send)
     assert source.told == ["closed", "at end"]
+
+
+async def test_a_second_cancellation_does_not_keep_a_reader_in_the_count() -> None:
+    """Whoever left while the source was still closing would hold a place among those who follow the events for good."""
+
+    async def slow_to_close() -> AsyncGenerator[bytes, None]:
+        try:
+            yield b""
+        finally:
+            closing.set()
+            await asyncio.Event().wait()
+
+    async def tell(write: Write) -> bytes:
+        await anext(events)
+        reading.set()
+        return await asyncio.Future[bytes]()
+
+    reading, closing, ended = asyncio.Event(), asyncio.Event(), list[str]()
+    events, exchange = slow_to_close(), Exchange()
+    stream = EventStream(tell, source=events, at_end=lambda: ended.append("at end"))
+    serving = asyncio.ensure_future(stream({"type": "http"}, exchange.receive, exchange.send))
+    await reading.wait()
+    serving.cancel()
+    await closing.wait()
+    serving.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await serving
+    assert ended == ["at end"]

@@ -24,7 +24,7 @@ from memspec_actors.models.token_rules import TokenRules
 from memspec_actors.models.weights.opening import open_runner
 from memspec_actors.protocols.messages import ResidentDraft
 from memspec_actors.protocols.requests import GenerationRequest, SamplingParams
-from memspec_actors.speculation.criterion import StopCriterion
+from memspec_actors.speculation.criterion import StopCriterion, resumed
 from memspec_actors.speculation.rules import acceptance_rule
 from memspec_actors.speculation.stop import StopRule, criterion_of, stop_rule
 from tests.models.conftest import CONFIGS, SHORT, save_random
@@ -173,6 +173,21 @@ def test_a_rule_stops_a_call_before_its_bound(runners: dict[str, LeanRunner]) ->
         assert signals[-1] < 0.4 or len(ids) == 20
         lengths.append(len(ids))
     assert len(set(lengths)) >= 3
+
+
+def test_a_draft_that_is_resumed_is_the_same_draft(runners: dict[str, LeanRunner]) -> None:
+    """Doubts about the first tokens would be forgotten, and sampled drafts of large vocabularies grow too long."""
+    criterion, runner, num_resumed = StopCriterion(20, "confidence", 0.05, chained=True), runners["llama"], 0
+    for seed in range(20):
+        whole, signals, _ = runner.draft_until(random_ids(9, seed), runner.new_cache(64), 20, 97, criterion)
+        if len(whole) < 3:
+            continue
+        cache = runner.new_cache(64)
+        ids, *_ = runner.draft_until(random_ids(9, seed), cache, 2, 97, criterion)
+        more, *_ = runner.draft_until(ids[-1:], cache, 18, 97, resumed(criterion, 2, signals[0] * signals[1]))
+        assert ids + more == whole
+        num_resumed += len(whole) < 20
+    assert num_resumed >= 5
 
 
 def test_a_draft_that_went_wrong_ends(runners: dict[str, LeanRunner]) -> None:
