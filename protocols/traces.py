@@ -1,18 +1,32 @@
 """Trace and plan files: one header line, then one line per prompt; JSON, so that other tools can read them.
 
 A trace holds what greedy speculative decoding needs to be replayed exactly: the target's own text and, for every draft
-and every position of that text, how many tokens a draft started there would have accepted. A plan says, for prompts
-that were traced, how an oracle ranks the drafts along the text.
+and every position of that text, how many tokens a draft started there would have accepted. With free runs it holds,
+too, what stop rules go by: how sure a draft is of the tokens that it would draft, those after its mistakes included. A
+plan says, for prompts that were traced, how an oracle ranks the drafts along the text.
 """
 
 from collections.abc import Mapping
 
 import msgspec
 
-__all__ = ["PLAN_FORMAT", "TRACE_FORMAT", "Plan", "PlanHeader", "PlanStep", "TraceHeader", "TraceRecord"]
+__all__ = [
+    "FLOAT_BYTES",
+    "PLAN_FORMAT",
+    "TRACE_FORMAT",
+    "TRACE_FORMATS",
+    "FreeRun",
+    "Plan",
+    "PlanHeader",
+    "PlanStep",
+    "TraceHeader",
+    "TraceRecord",
+]
 
-TRACE_FORMAT = "memspec-trace-2"
+TRACE_FORMAT = "memspec-trace-3"
+TRACE_FORMATS = ("memspec-trace-2", TRACE_FORMAT)  # that can be read: 2 is 3 without free runs
 PLAN_FORMAT = "memspec-plan-1"
+FLOAT_BYTES = 4  # of a number in a free run
 
 
 class TraceHeader(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -35,6 +49,18 @@ class TraceHeader(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     versions: dict[str, str]
 
 
+class FreeRun(msgspec.Struct, frozen=True, forbid_unknown_fields=True, array_like=True):
+    """Tell how sure a draft is of every token that it drafts from position ``start`` of a text on, never stopped.
+
+    ``confidences`` holds the tokens' probabilities, ``entropies`` those of their distributions in nats: both float32,
+    little-endian (base64 in JSON), and as exact as they were computed.
+    """
+
+    start: int
+    confidences: bytes
+    entropies: bytes
+
+
 class TraceRecord(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Trace one prompt.
 
@@ -43,6 +69,11 @@ class TraceRecord(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     the entropy in nats of the distribution that it predicts the token at t with, in steps of 0.001, or None where it
     predicts nothing: its context is over, or it met an id that it does not know. ``kind`` labels the prompt (a domain,
     "mixed", or "" if unknown); ``near_ties`` counts positions whose two best target logits lie within 1e-3.
+
+    ``free_runs[d]``, if they were collected, are those of draft ``d`` from position 0 and from behind every token that
+    it gets wrong, in this order. Each goes on for 39 tokens after its first mistake, or as far as the text or the
+    draft's context could reach. Up to that mistake a draft reads the text itself, and what it says afterwards does not
+    depend on where it began: so they tell what a draft begun anywhere would say, up to the longest that a rule wants.
     """
 
     prompt_ids: tuple[int, ...]
@@ -51,6 +82,7 @@ class TraceRecord(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     entropies: Mapping[str, tuple[float | None, ...]]
     kind: str = ""
     near_ties: int = 0
+    free_runs: Mapping[str, tuple[FreeRun, ...]] | None = None
 
 
 class PlanHeader(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

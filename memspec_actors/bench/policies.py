@@ -25,7 +25,7 @@ from memspec_actors.scheduling.policy import parse_policy
 from memspec_actors.simulation.measure import measure_profile
 from memspec_actors.simulation.planning import Planner, plan_header
 from memspec_actors.simulation.profile import DeviceProfile
-from memspec_actors.simulation.replay import Setting
+from memspec_actors.simulation.setting import Setting
 from memspec_actors.speculation.stop import FixedLength, stop_rule
 
 __all__ = ["PLAN_LENGTH", "identical_share", "plan_length", "run_policies", "throttled"]

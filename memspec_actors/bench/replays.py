@@ -17,7 +17,7 @@ from memspec_actors.predictor.traces import TraceReader
 from memspec_actors.progress import Progress
 from memspec_actors.scheduling.rankers import Ranker
 from memspec_actors.simulation.profile import DeviceProfile
-from memspec_actors.simulation.replay import Setting
+from memspec_actors.simulation.setting import Setting
 from memspec_actors.simulation.simulate import simulate
 from memspec_actors.simulation.texts import Text, shortened
 
@@ -42,16 +42,28 @@ class Replays:
         interval: int = INTERVAL,
         capacity: int = CAPACITY,
         max_new_tokens: int = MAX_NEW_TOKENS,
+        stop: str | None = None,
         predictor: Callable[[], Ranker] | None = None,
     ) -> PolicyComparison:
-        """Replay every text under every policy, General-Static and the strict general draft."""
-        setting = Setting(profile=self.profile, schedule=ScheduleConfig(interval=interval), capacity=capacity)
+        """Replay every text under every policy, General-Static and the strict general draft.
+
+        Drafts stop by the rule ``stop``, or at the trace's length. Raises as `simulate` does.
+        """
+        schedule = ScheduleConfig(interval=interval)
+        setting = Setting(profile=self.profile, schedule=schedule, capacity=capacity, stop=stop)
         texts = [shortened(text, max_new_tokens) for text in self.texts]
         return compare_policies(simulate(texts, policies, setting, predictor or self.predictor))
 
 
 def collect_traces(
-    config: Config, prompts: str, out: Path, *, max_new_tokens: int, progress: Progress, strict: bool = False
+    config: Config,
+    prompts: str,
+    out: Path,
+    *,
+    max_new_tokens: int,
+    progress: Progress,
+    strict: bool = False,
+    free_runs: bool = False,
 ) -> None:
     """Trace a source of prompts with the configured drafts; ``strict`` adds the strict general draft to the zoo's."""
     drafts = config.drafts
@@ -59,7 +71,8 @@ def collect_traces(
         drafts = (*drafts, DraftConfig(name=STRICT_DRAFT))
     directories = {draft.name: model_directory(draft.model) for draft in drafts}
     target = model_directory(config.target.model)
-    collect(target, directories, read_prompts(prompts), out, max_new_tokens=max_new_tokens, progress=progress)
+    asked = read_prompts(prompts)
+    collect(target, directories, asked, out, max_new_tokens=max_new_tokens, free_runs=free_runs, progress=progress)
 
 
 def open_texts(path: Path, limit: int | None = None) -> list[Text]:

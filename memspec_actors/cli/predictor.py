@@ -32,13 +32,17 @@ def collect(
     config: ConfigOption = None,
     max_new_tokens: MaxNewTokensOption = 320,
     k: Annotated[int, typer.Option("--k", min=1, help="Cut accepted runs at this draft length.")] = 5,
+    free_runs: Annotated[
+        bool,
+        typer.Option("--free-runs", help="Trace how sure drafts are, too, for `simulate --stop`: four times the work."),
+    ] = False,
     json: JsonOption = False,
 ) -> None:
     """Trace what every draft would get accepted in the target's own text."""
     chosen = load_config(config)
     _use_threads(chosen)
     with progress_bars() as progress:
-        figures = _collect(chosen, prompts, limit, out, max_new_tokens, k, progress)
+        figures = _collect(chosen, prompts, limit, out, max_new_tokens, k, progress, free_runs=free_runs)
     _print_figures(figures | circumstances(chosen.target.num_threads, "float32"), json)
 
 
@@ -112,7 +116,15 @@ def evaluate(
 
 
 def _collect(
-    config: "Config", prompts: str, limit: int | None, out: Path, max_new_tokens: int, k: int, progress: Progress
+    config: "Config",
+    prompts: str,
+    limit: int | None,
+    out: Path,
+    max_new_tokens: int,
+    k: int,
+    progress: Progress,
+    *,
+    free_runs: bool = False,
 ) -> dict[str, Any]:
     from memspec_actors.loadout import model_directory
     from memspec_actors.predictor.collect import collect as trace
@@ -121,7 +133,7 @@ def _collect(
     target = model_directory(config.target.model)
     drafts = {draft.name: model_directory(draft.model) for draft in config.drafts}
     asked = read_prompts(prompts, limit=limit)
-    return trace(target, drafts, asked, out, max_new_tokens=max_new_tokens, k=k, progress=progress)
+    return trace(target, drafts, asked, out, max_new_tokens=max_new_tokens, k=k, free_runs=free_runs, progress=progress)
 
 
 def _predictor_directory(config: "Config") -> Path:

@@ -9,10 +9,12 @@ from memspec_actors.cli.config import ConfigOption, load_config
 from memspec_actors.cli.output import JsonOption, print_json, progress_bars
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from memspec_actors.comparison import PolicyComparison
     from memspec_actors.config import Config
     from memspec_actors.simulation.profile import DeviceProfile
-    from memspec_actors.simulation.replay import Setting
+    from memspec_actors.simulation.setting import Setting
     from memspec_actors.simulation.texts import Text
 
 __all__ = ["simulate"]
@@ -31,6 +33,10 @@ def simulate(
     capacity: Annotated[int | None, typer.Option(help="Drafts that fit in memory (K).")] = None,
     max_new_tokens: Annotated[int | None, typer.Option(help="Cut the texts at so many tokens.")] = None,
     limit: Annotated[int | None, typer.Option(help="Take so many texts at most.")] = None,
+    stop: Annotated[
+        str | None,
+        typer.Option(metavar="RULE", help="Stop drafts by this rule, as in `memspec run`; else at the trace's length."),
+    ] = None,
     write_plan: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Write the plans of the one oracle given by --policy.")
     ] = None,
@@ -43,17 +49,17 @@ def simulate(
 
     from memspec_actors.bench.replays import lazy_predictor
     from memspec_actors.comparison import compare_policies
-    from memspec_actors.simulation.simulate import POLICIES, candidates
+    from memspec_actors.simulation.simulate import candidates, policies_under, settled
     from memspec_actors.simulation.simulate import simulate as play
 
-    texts = _texts(traces, QUICK_TEXTS if quick and limit is None else limit, max_new_tokens, quick)
-    setting = _setting(chosen, _profile(profile, chosen), interval, capacity)
+    traced = _texts(traces, QUICK_TEXTS if quick and limit is None else limit, max_new_tokens, quick)
+    texts, setting = settled(traced, _setting(chosen, _profile(profile, chosen), interval, capacity, stop))
     if write_plan is not None:
         _write_plans(write_plan, texts, setting, policy or [])
         return
     predictor = lazy_predictor(chosen, candidates(texts[0]))
     with progress_bars() as progress:
-        outcomes = play(texts, policy or POLICIES, setting, predictor, progress)
+        outcomes = play(texts, policy or policies_under(setting), setting, predictor, progress)
     comparison = compare_policies(outcomes)
     if json:
         print_json(_figures(texts, setting, comparison))
@@ -82,15 +88,17 @@ def _texts(traces: Path, limit: int | None, max_new_tokens: int | None, quick: b
     return texts
 
 
-def _setting(config: "Config", profile: "DeviceProfile", interval: int | None, capacity: int | None) -> "Setting":
+def _setting(
+    config: "Config", profile: "DeviceProfile", interval: int | None, capacity: int | None, stop: str | None
+) -> "Setting":
     from msgspec.structs import replace
 
     from memspec_actors.config import MemoryConfig
-    from memspec_actors.simulation.replay import Setting
+    from memspec_actors.simulation.setting import Setting
 
     schedule = config.schedule if interval is None else replace(config.schedule, interval=interval)
     memory = config.memory if capacity is None else MemoryConfig(capacity=capacity)
-    return Setting(profile=profile, schedule=schedule, capacity=memory.capacity)
+    return Setting(profile=profile, schedule=schedule, capacity=memory.capacity, stop=stop)
 
 
 def _profile(source: str, config: "Config") -> "DeviceProfile":
@@ -103,7 +111,7 @@ def _profile(source: str, config: "Config") -> "DeviceProfile":
     return measure_profile(config)
 
 
-def _write_plans(path: Path, texts: "list[Text]", setting: "Setting", policies: list[str]) -> None:
+def _write_plans(path: Path, texts: "Sequence[Text]", setting: "Setting", policies: list[str]) -> None:
     from memspec_actors.scheduling.plans import write_plans
     from memspec_actors.simulation.planning import Planner, plan_header
     from memspec_actors.simulation.simulate import candidates
@@ -118,7 +126,7 @@ def _write_plans(path: Path, texts: "list[Text]", setting: "Setting", policies: 
     typer.echo(f"wrote {len(plans)} plans of {policies[0]} to {path}")
 
 
-def _figures(texts: "list[Text]", setting: "Setting", comparison: "PolicyComparison") -> dict[str, Any]:
+def _figures(texts: "Sequence[Text]", setting: "Setting", comparison: "PolicyComparison") -> dict[str, Any]:
     import msgspec
 
     header, profile = texts[0][0], setting.profile
@@ -130,6 +138,7 @@ def _figures(texts: "list[Text]", setting: "Setting", comparison: "PolicyCompari
         "device": profile.device,
         "source": profile.source,
         "texts": len(texts),
+        "stop": setting.stop_for(header),
         "interval": setting.schedule.interval,
         "capacity": setting.capacity,
         "max_new_tokens": header.max_new_tokens,

@@ -7,8 +7,10 @@ import msgspec
 import torch
 
 from memspec_actors.models.runner import Cache, Runner
+from memspec_actors.predictor.emittable import emittable
+from memspec_actors.predictor.free_runs import FreeRunner
 from memspec_actors.predictor.traces import accepted_runs
-from memspec_actors.protocols.traces import TraceRecord
+from memspec_actors.protocols.traces import FreeRun, TraceRecord
 
 __all__ = ["DraftReader", "Tracer"]
 
@@ -42,7 +44,7 @@ class DraftReader:
             self._end = self._cache.length + unknown
             new = new[:unknown]
         if new:
-            logits = _emittable(self._runner.forward(new, self._cache), self._num_common, self._gap_ids)
+            logits = emittable(self._runner.forward(new, self._cache), self._num_common, self._gap_ids)
             self._predictions += logits.argmax(-1).tolist()
             self._entropies += _entropies(logits)
 
@@ -57,7 +59,7 @@ class DraftReader:
         ids = self._predictions[-1:]
         while 0 < len(ids) < length:
             logits = self._runner.forward(ids[-1:], self._cache, last_only=True)
-            ids.append(int(_emittable(logits, self._num_common, self._gap_ids)[-1].argmax()))
+            ids.append(int(emittable(logits, self._num_common, self._gap_ids)[-1].argmax()))
         self._cache.truncate(read)
         return ids[:length]
 
@@ -66,6 +68,11 @@ class DraftReader:
         predictions = self._predictions[start - 1 : len(tokens) - 1]
         missing = len(tokens) - start - len(predictions)
         return [a == b for a, b in zip(predictions, tokens[start:], strict=False)] + [False] * missing
+
+    def free_runs(self, tokens: Sequence[int], start: int, room: int) -> tuple[FreeRun, ...]:
+        """Run on freely along ``tokens``, all of which were read, from ``start`` on: see `FreeRunner.runs`."""
+        predicted = self._predictions[start - 1 : len(tokens) - 1]
+        return FreeRunner(self._runner, self._num_common, self._gap_ids).runs(tokens, start, predicted, room)
 
     def entropies(self, tokens: Sequence[int], start: int) -> tuple[float | None, ...]:
         """Give the entropy of the prediction of every token from ``start`` on, None for those not read up to."""
@@ -78,7 +85,7 @@ class Tracer(msgspec.Struct, frozen=True, kw_only=True):
 
     The target's greedy text comes from lossless speculative decoding with whichever draft agreed most lately, so its
     tokens are those of the engine. Only ids below ``num_ids`` are written, without ``gap_ids``; a text ends with an id
-    of ``eos_ids``.
+    of ``eos_ids``. ``free_runs`` asks for those too, which takes about four times as long.
     """
 
     target: Runner
@@ -87,6 +94,7 @@ class Tracer(msgspec.Struct, frozen=True, kw_only=True):
     eos_ids: frozenset[int]
     k: int
     gap_ids: tuple[int, ...] = ()
+    free_runs: bool = False
 
     @torch.inference_mode()
     def trace(self, prompt_ids: Sequence[int], max_new_tokens: int, kind: str = "") -> tuple[TraceRecord, list[float]]:
@@ -95,7 +103,7 @@ class Tracer(msgspec.Struct, frozen=True, kw_only=True):
         room = min(start + max_new_tokens, self.target.max_positions)
         readers = {name: DraftReader(runner, ids, room, self.gap_ids) for name, (runner, ids) in self.drafts.items()}
         cache = self.target.new_cache(room)
-        logits = _emittable(self.target.forward(tokens, cache, last_only=True), self.num_ids, self.gap_ids)
+        logits = emittable(self.target.forward(tokens, cache, last_only=True), self.num_ids, self.gap_ids)
         near_ties = _near_ties(logits)
         tokens.append(int(logits[-1].argmax()))
         iteration_us: list[float] = []
@@ -105,7 +113,7 @@ class Tracer(msgspec.Struct, frozen=True, kw_only=True):
                 working, read_at = self._choose(readers, tokens, start), len(tokens)
             began = perf_counter_ns()
             drafted = readers[working].propose(tokens, min(self.k, room - len(tokens) - 1))
-            logits = _emittable(self.target.forward([tokens[-1], *drafted], cache), self.num_ids, self.gap_ids)
+            logits = emittable(self.target.forward([tokens[-1], *drafted], cache), self.num_ids, self.gap_ids)
             new = _accept(drafted, logits.argmax(-1).tolist(), self.eos_ids)
             iteration_us.append((perf_counter_ns() - began) / 1e3)
             near_ties += _near_ties(logits[: len(new)])
@@ -120,6 +128,9 @@ class Tracer(msgspec.Struct, frozen=True, kw_only=True):
             entropies={name: reader.entropies(tokens, start) for name, reader in readers.items()},
             kind=kind,
             near_ties=near_ties,
+            free_runs={name: reader.free_runs(tokens, start, room) for name, reader in readers.items()}
+            if self.free_runs
+            else None,
         )
         return record, iteration_us
 
@@ -140,13 +151,6 @@ def _accept(drafted: Sequence[int], chosen: Sequence[int], eos_ids: frozenset[in
         if token != proposed or token in eos_ids:
             break
     return new
-
-
-def _emittable(logits: torch.Tensor, num_ids: int, gap_ids: tuple[int, ...]) -> torch.Tensor:
-    """Cut logits (T, V) to the ids that can be written (T, num_ids)."""
-    logits = logits[:, :num_ids]
-    gaps = [each for each in gap_ids if each < num_ids]
-    return logits.index_fill(1, torch.tensor(gaps), -torch.inf) if gaps else logits
 
 
 def _entropies(logits: torch.Tensor) -> list[float]:

@@ -8,7 +8,7 @@ from typing import BinaryIO
 import msgspec
 
 from memspec_actors.errors import TraceError
-from memspec_actors.protocols.traces import TRACE_FORMAT, TraceHeader, TraceRecord
+from memspec_actors.protocols.traces import FLOAT_BYTES, TRACE_FORMATS, FreeRun, TraceHeader, TraceRecord
 
 __all__ = ["TraceReader", "TraceWriter", "accepted_runs", "open_trace_writer"]
 
@@ -90,8 +90,9 @@ class TraceReader:
             header = msgspec.json.decode(line, type=TraceHeader)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             raise TraceError(f"{self.path}, line 1: {error}; a trace file begins with its header") from error
-        if header.format != TRACE_FORMAT:
-            raise TraceError(f"{self.path}, line 1: format {header.format!r} is not {TRACE_FORMAT!r}; collect it again")
+        if header.format not in TRACE_FORMATS:
+            known = " or ".join(map(repr, TRACE_FORMATS))
+            raise TraceError(f"{self.path}, line 1: format {header.format!r} is not {known}; collect it again")
         if list(header.draft_nbytes) != list(header.drafts) or min(header.draft_nbytes.values(), default=1) < 1:
             raise TraceError(f"{self.path}, line 1: draft_nbytes {header.draft_nbytes} must give every draft a size")
         if not header.drafts or header.k < 1:
@@ -106,6 +107,8 @@ class TraceReader:
             )
         if list(record.entropies) != list(self.header.drafts):
             raise TraceError(f"{where}: entropies are of {list(record.entropies)}; they must be of the same drafts")
+        if record.free_runs is not None and list(record.free_runs) != list(self.header.drafts):
+            raise TraceError(f"{where}: free runs are of {list(record.free_runs)}; they must be of the same drafts")
         length = len(record.output_ids)
         for draft, runs in record.accepted.items():
             if not len(runs) == len(record.entropies[draft]) == length:
@@ -117,3 +120,13 @@ class TraceReader:
                 raise TraceError(f"{where}: a run of {draft!r} lies outside 0..{self.header.k}")
             if runs != accepted_runs([run > 0 for run in runs], self.header.k):
                 raise TraceError(f"{where}: the runs of {draft!r} contradict one another; collect the trace again")
+            if record.free_runs is not None and not _are_whole(record.free_runs[draft], runs):
+                raise TraceError(f"{where}: the free runs of {draft!r} do not fit its accepted ones; collect it again")
+
+
+def _are_whole(free_runs: Sequence[FreeRun], runs: Sequence[int]) -> bool:
+    """Tell whether free runs begin where mistakes end, and each is as long as it says twice."""
+    begins = [0, *(position + 1 for position, run in enumerate(runs) if run == 0)]
+    return [run.start for run in free_runs] == begins[: len(free_runs)] and all(
+        len(run.confidences) == len(run.entropies) > 0 == len(run.confidences) % FLOAT_BYTES for run in free_runs
+    )

@@ -39,11 +39,18 @@ class TimedSession(DecodeSession):
         return self.profile.target_s(len(self.request.prompt_ids))
 
     def step_s(self, bound: BoundDraft | None) -> float:
-        """Return how long the next step will take with ``bound``, drafting as much as it may."""
+        """Return how long the next step will take with ``bound``."""
         length = self.draft_length(bound)
         if bound is None or length == 0:
             return self.profile.iteration_s(0)
-        return self.profile.catch_up_s(len(self.missing(bound))) + self.profile.iteration_s(length)
+        drafted = self._num_drafted(bound, length)
+        return self.profile.catch_up_s(len(self.missing(bound))) + self.profile.iteration_s(drafted)
+
+    def _num_drafted(self, bound: BoundDraft, length: int) -> int:
+        """Return how many tokens the next step will draft: it drafts beforehand, into a cache that is thrown away."""
+        cache = bound.runner.new_cache(len(self.tokens) + length)
+        proposal, _ = self.rules.draft(bound, cache, self.tokens, length)
+        return len(proposal.ids)
 
     def warm_s(self, bound: BoundDraft) -> float:
         """Return how long warming a draft will take."""

@@ -3,10 +3,13 @@
 from collections.abc import Callable, Mapping
 
 from memspec_actors.errors import ConfigError
-from memspec_actors.protocols.traces import PLAN_FORMAT, Plan, PlanHeader, TraceHeader
+from memspec_actors.protocols.traces import PLAN_FORMAT, Plan, PlanHeader, PlanStep, TraceHeader
 from memspec_actors.scheduling.cache_machine import CacheMachine, Timing
 from memspec_actors.scheduling.oracles import DynamicOracle, domain_oracle, static_oracle
-from memspec_actors.simulation.replay import Setting, text_limit
+from memspec_actors.scheduling.policy import parse_policy
+from memspec_actors.scheduling.rankers import StaticRanker
+from memspec_actors.simulation.replay import replay
+from memspec_actors.simulation.setting import Setting, text_limit
 from memspec_actors.simulation.texts import Text
 
 __all__ = ["Planner", "plan_header"]
@@ -16,7 +19,12 @@ TICKS_FOR_MANY = 8  # with K > 2 there are many more states of the cache
 
 
 class Planner:
-    """Plan for the drafts of a trace with any of the oracles."""
+    """Plan for the drafts of a trace with any of the oracles.
+
+    Under a stop rule of the setting's Oracle-Static tries every draft; `domain-oracle` plans for the trace's draft
+    length all the same, for what a text is about does not depend on it; Oracle-Dynamic has no plan: it is exact for
+    drafts of one length only.
+    """
 
     def __init__(self, header: TraceHeader, setting: Setting) -> None:
         profile = setting.profile
@@ -33,7 +41,7 @@ class Planner:
         )
         self._dynamic = DynamicOracle(self._timing, machine)
         self._oracles: Mapping[str, Callable[[Text], Plan]] = {
-            "oracle-static": lambda text: static_oracle(text[1], self._timing, text_limit(*text)).plan,
+            "oracle-static": self._plan_static,
             "domain-oracle": lambda text: domain_oracle(
                 text[1], self._timing, text_limit(*text), setting.schedule.interval
             ),
@@ -41,12 +49,31 @@ class Planner:
         }
 
     def plan(self, policy: str, text: Text) -> Plan:
-        """Plan one text as the oracle named ``policy`` does. Raises ConfigError for any other policy."""
+        """Plan one text as the oracle named ``policy`` does.
+
+        Raises ConfigError for any other policy, and for Oracle-Dynamic under a stop rule.
+        """
         if policy not in self._oracles:
             raise ConfigError(f"policy {policy!r} follows no plan; the oracles are {', '.join(self._oracles)}")
         return self._oracles[policy](text)
 
+    def _plan_static(self, text: Text) -> Plan:
+        if self._setting.stop is None:
+            return static_oracle(text[1], self._timing, text_limit(*text)).plan
+        best = min(text[0].drafts, key=lambda name: self._replayed_s(text, name))
+        return Plan(prompt_ids=text[1].prompt_ids, steps=(PlanStep(0, (best,)),))
+
+    def _replayed_s(self, text: Text, name: str) -> float:
+        """Return the decode time with one draft."""
+        policy = parse_policy(f"static:{name}", [name])
+        return replay(*text, policy, lambda: StaticRanker(name), self._setting).timing.decode_s
+
     def _plan_dynamic(self, text: Text) -> Plan:
+        if self._setting.stop is not None:
+            raise ConfigError(
+                f"oracle-dynamic is exact for drafts of one length only, and stop is {self._setting.stop!r};"
+                f" leave it out, or replay with --stop fixed:K"
+            )
         prefill_s = self._setting.profile.target_s(len(text[1].prompt_ids))
         return self._dynamic.plan(text[1], text_limit(*text), prefill_s).plan
 

@@ -3,11 +3,9 @@
 import asyncio
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 
 from msgspec.structs import replace
 
-from memspec_actors.config import ScheduleConfig
 from memspec_actors.models.drafting.reader import ReadDraft
 from memspec_actors.models.runner import Runner
 from memspec_actors.models.weights.layout import ALIGNMENT
@@ -24,30 +22,18 @@ from memspec_actors.scheduling.rankers import Ranker
 from memspec_actors.scheduling.residency import Residency
 from memspec_actors.simulation.pace import RankingTime, TimedSession, new_workers
 from memspec_actors.simulation.profile import DeviceProfile
+from memspec_actors.simulation.setting import Setting, check_replayable, text_limit
 from memspec_actors.simulation.traced import draft_runners, target_runner
+from memspec_actors.speculation.adaptation import adapts
 from memspec_actors.speculation.commit import CommitState
+from memspec_actors.speculation.criterion import MAX_GAIN_TOKENS
 from memspec_actors.speculation.rules import acceptance_rule
 from memspec_actors.speculation.stop import stop_rule
 from memspec_actors.stream import Requests, TextStream
 from memspec_actors.telemetry.event_log import EventLog
 from memspec_actors.wiring import Parts, wire
 
-__all__ = ["Setting", "replay", "text_limit"]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Setting:
-    """Say on what device and how drafts are scheduled: ``schedule`` holds N and T, ``capacity`` is K."""
-
-    profile: DeviceProfile
-    schedule: ScheduleConfig
-    capacity: int
-
-
-def text_limit(header: TraceHeader, record: TraceRecord) -> int:
-    """Return how many tokens the text of a record might have had: all that were asked for, or as many as fitted."""
-    ended = record.output_ids[-1:] and record.output_ids[-1] in header.eos_ids
-    return header.max_new_tokens if ended else len(record.output_ids)
+__all__ = ["replay"]
 
 
 def replay(
@@ -60,8 +46,10 @@ def replay(
 ) -> GenerationResult:
     """Decode one traced prompt from a cold start and return what the engine says of it; times are virtual seconds.
 
-    ``new_ranker`` is not called for a policy that uses no drafts.
+    ``new_ranker`` is not called for a policy that uses no drafts. A rule that goes by how sure a draft is needs a trace
+    with free runs: raises TraceError without them. Raises ConfigError for a rule of the user's own.
     """
+    check_replayable(record, setting.stop_for(header))
     return run_virtual(
         lambda: _decode(header, record, policy, new_ranker, setting, log or EventLog.open(None)), seed=None
     )
@@ -75,12 +63,23 @@ async def _decode(
     setting: Setting,
     log: EventLog,
 ) -> GenerationResult:
+    stop = setting.stop_for(header)
+    longest = max(stop_rule(stop).max_tokens, MAX_GAIN_TOKENS)
     ranking = RankingTime(setting.profile.predict_s if policy.uses_predictor else 0.0)
     parts = Parts(
-        open_session=lambda request: _session(header, record, request, setting.profile, policy.watches_catch_up),
+        open_session=lambda request: TimedSession(
+            target=target_runner(record, header.vocab_size, longest),
+            request=request,
+            num_ids=header.vocab_size,
+            accept=acceptance_rule("exact", greedy=True),
+            stop_rule=stop_rule(request.stop_rule),
+            state=_state(header, request),
+            watches_catch_up=policy.watches_catch_up,
+            profile=setting.profile,
+        ),
         policy_of=lambda _: policy,
         new_ranker=lambda *_: new_ranker(),
-        reader=_TracedReader(draft_runners(record, header.vocab_size, header.k), header.vocab_size, setting.profile),
+        reader=_TracedReader(draft_runners(record, header.vocab_size, longest), header.vocab_size, setting.profile),
         residency=_residency(header, setting.capacity),
         schedule=setting.schedule,
         capacity=setting.capacity,
@@ -91,7 +90,7 @@ async def _decode(
     wired = wire(parts, lambda event: crashes.append(event.error) if isinstance(event, Crashed) else None)
     async with wired.system:
         requests = Requests(wired.decoder, asyncio.get_running_loop())
-        stream = TextStream(requests, _request(header, record, policy))
+        stream = TextStream(requests, _request(header, record, policy, stop))
         async for _ in stream:
             pass
     for error in crashes:
@@ -107,7 +106,7 @@ def _with_ranking_time(result: GenerationResult, ranking_s: float) -> Generation
     return replace(result, scheduling=replace(result.scheduling, prediction_busy_share=share))
 
 
-def _request(header: TraceHeader, record: TraceRecord, policy: Policy) -> GenerationRequest:
+def _request(header: TraceHeader, record: TraceRecord, policy: Policy, stop: str) -> GenerationRequest:
     return GenerationRequest(
         request_id="replay",
         prompt_ids=record.prompt_ids,
@@ -115,31 +114,21 @@ def _request(header: TraceHeader, record: TraceRecord, policy: Policy) -> Genera
         sampling=SamplingParams(),
         seed=0,
         policy=policy.name,
-        stop_rule=f"fixed:{header.k}",
+        stop_rule=stop,
         accept="exact",
         lossless=True,
+        thresholds="async" if adapts(stop, "exact") else "fixed",
     )
 
 
-def _session(
-    header: TraceHeader, record: TraceRecord, request: GenerationRequest, profile: DeviceProfile, watches_catch_up: bool
-) -> TimedSession:
-    return TimedSession(
-        target=target_runner(record, header.vocab_size, header.k),
-        request=request,
-        num_ids=header.vocab_size,
-        accept=acceptance_rule("exact", greedy=True),
-        stop_rule=stop_rule(request.stop_rule),
-        state=CommitState(
-            _NoText(),
-            end_ids=frozenset(header.eos_ids),
-            stop=(),
-            include_stop=False,
-            max_new_tokens=request.max_new_tokens,
-            context_left=request.max_new_tokens,
-        ),
-        watches_catch_up=watches_catch_up,
-        profile=profile,
+def _state(header: TraceHeader, request: GenerationRequest) -> CommitState:
+    return CommitState(
+        _NoText(),
+        end_ids=frozenset(header.eos_ids),
+        stop=(),
+        include_stop=False,
+        max_new_tokens=request.max_new_tokens,
+        context_left=request.max_new_tokens,
     )
 
 

@@ -1,6 +1,7 @@
 """Replay policies over the texts of a trace."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from memspec_actors.comparison import BASE, STRICT, STRICT_DRAFT, Outcome
 from memspec_actors.errors import TraceError
@@ -9,10 +10,12 @@ from memspec_actors.scheduling.policy import Policy, parse_policy
 from memspec_actors.scheduling.ranker_pool import RankerMaker
 from memspec_actors.scheduling.rankers import Ranker
 from memspec_actors.simulation.planning import Planner
-from memspec_actors.simulation.replay import Setting, replay
-from memspec_actors.simulation.texts import Text, with_drafts
+from memspec_actors.simulation.replay import replay
+from memspec_actors.simulation.setting import Setting
+from memspec_actors.simulation.texts import Text, recut, with_drafts
+from memspec_actors.speculation.stop import FixedLength, stop_rule
 
-__all__ = ["POLICIES", "candidates", "simulate"]
+__all__ = ["POLICIES", "candidates", "policies_under", "settled", "simulate"]
 
 POLICIES = (
     BASE,
@@ -39,10 +42,12 @@ def simulate(
 
     A traced draft named "general-strict" is nobody's to choose: it runs by itself, as the strict baseline. The rankers
     of policies that learn know nothing at the start of a text, but for what memspec+ has seen loads cost, and its
-    probabilities be worth, in the texts before. Raises TraceError for no texts, ConfigError for unknown policies.
+    probabilities be worth, in the texts before. Raises TraceError for no texts, or none with what the setting's stop
+    rule goes by, and ConfigError for unknown policies, or Oracle-Dynamic under a rule that varies the length of drafts.
     """
     if not texts:
         raise TraceError("the trace holds no texts; collect some")
+    texts, setting = settled(texts, setting)
     names = candidates(texts[0])
     parsed = [parse_policy(policy, names) for policy in dict.fromkeys((BASE, *policies))]
     strict = [parse_policy(STRICT, [STRICT_DRAFT])] if STRICT_DRAFT in texts[0][0].drafts else []
@@ -53,6 +58,19 @@ def simulate(
         outcomes += [stage.play(with_drafts(text, [STRICT_DRAFT]), policy) for policy in strict]
         progress("simulate", number, len(texts))
     return outcomes
+
+
+def settled(texts: Sequence[Text], setting: Setting) -> tuple[Sequence[Text], Setting]:
+    """Return texts and setting for a fixed draft length as if the texts had been traced for it; others as they are."""
+    rule = None if setting.stop is None else stop_rule(setting.stop)
+    if type(rule) is not FixedLength or rule.max_tokens == 0:
+        return texts, setting
+    return [recut(text, rule.max_tokens) for text in texts], replace(setting, stop=None)
+
+
+def policies_under(setting: Setting) -> Sequence[str]:
+    """Return all policies that can be replayed in a setting: Oracle-Dynamic plans for one draft length only."""
+    return POLICIES if setting.stop is None else [policy for policy in POLICIES if policy != "oracle-dynamic"]
 
 
 def candidates(text: Text) -> list[str]:

@@ -1,13 +1,13 @@
-"""Traced texts as a simulation wants them: shorter, or with fewer drafts."""
+"""Traced texts as a simulation wants them: shorter, with fewer drafts, or for another draft length."""
 
 from collections.abc import Sequence
 
 from msgspec.structs import replace
 
 from memspec_actors.predictor.traces import accepted_runs
-from memspec_actors.protocols.traces import TraceHeader, TraceRecord
+from memspec_actors.protocols.traces import FLOAT_BYTES, FreeRun, TraceHeader, TraceRecord
 
-__all__ = ["Text", "shortened", "with_drafts"]
+__all__ = ["Text", "recut", "shortened", "with_drafts"]
 
 Text = tuple[TraceHeader, TraceRecord]
 
@@ -16,18 +16,23 @@ def shortened(text: Text, max_new_tokens: int) -> Text:
     """Return the trace of the same prompt with at most ``max_new_tokens`` tokens asked for."""
     header, record = text
     length = min(max_new_tokens, len(record.output_ids))
-    return (
-        replace(header, max_new_tokens=min(max_new_tokens, header.max_new_tokens)),
-        replace(
-            record,
-            output_ids=record.output_ids[:length],
-            accepted={
-                name: accepted_runs([run > 0 for run in runs[:length]], header.k)
-                for name, runs in record.accepted.items()
-            },
-            entropies={name: entropies[:length] for name, entropies in record.entropies.items()},
-        ),
+    shorter = replace(
+        record,
+        output_ids=record.output_ids[:length],
+        accepted={name: runs[:length] for name, runs in record.accepted.items()},
+        entropies={name: entropies[:length] for name, entropies in record.entropies.items()},
+        free_runs=None
+        if record.free_runs is None
+        else {name: _cut(runs, max_new_tokens - 1) for name, runs in record.free_runs.items()},
     )
+    return recut((replace(header, max_new_tokens=min(max_new_tokens, header.max_new_tokens)), shorter), header.k)
+
+
+def recut(text: Text, k: int) -> Text:
+    """Return the trace with accepted runs cut at ``k`` tokens."""
+    header, record = text
+    accepted = {name: accepted_runs([run > 0 for run in runs], k) for name, runs in record.accepted.items()}
+    return replace(header, k=k), replace(record, accepted=accepted)
 
 
 def with_drafts(text: Text, names: Sequence[str]) -> Text:
@@ -43,5 +48,15 @@ def with_drafts(text: Text, names: Sequence[str]) -> Text:
             record,
             accepted={name: record.accepted[name] for name in names},
             entropies={name: record.entropies[name] for name in names},
+            free_runs=None if record.free_runs is None else {name: record.free_runs[name] for name in names},
         ),
+    )
+
+
+def _cut(runs: Sequence[FreeRun], length: int) -> tuple[FreeRun, ...]:
+    """Return free runs without what lies at position ``length`` or beyond."""
+    return tuple(
+        FreeRun(run.start, run.confidences[: FLOAT_BYTES * room], run.entropies[: FLOAT_BYTES * room])
+        for run in runs
+        if (room := length - run.start) > 0
     )

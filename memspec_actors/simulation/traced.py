@@ -7,9 +7,12 @@ import torch
 from torch import Tensor
 
 from memspec_actors.models.runner import Cache, checked_truncation
-from memspec_actors.protocols.traces import TraceRecord
+from memspec_actors.protocols.traces import FreeRun, TraceRecord
+from memspec_actors.simulation.sureness import RecordedSureness
+from memspec_actors.speculation.criterion import StopCriterion, goes_on, measured
+from memspec_actors.speculation.proposing import Drawing
 
-__all__ = ["TracedRunner", "draft_runners", "target_runner"]
+__all__ = ["TracedDraft", "TracedRunner", "draft_runners", "target_runner"]
 
 
 @dataclass(slots=True)
@@ -54,25 +57,70 @@ class TracedRunner:
         return logits.scatter_(1, predictions[:, None], 1.0)
 
 
-def target_runner(record: TraceRecord, vocab_size: int, k: int) -> TracedRunner:
-    """Return the target: it says the trace's text."""
+class TracedDraft(TracedRunner):
+    """A draft that says, too, how sure it is of its tokens, as its free runs have it; it drafts in one call."""
+
+    def __init__(
+        self,
+        predictions: Sequence[int],
+        free_runs: Sequence[FreeRun],
+        start: int,
+        *,
+        vocab_size: int,
+        max_positions: int,
+    ) -> None:
+        super().__init__(predictions, vocab_size=vocab_size, max_positions=max_positions)
+        self._sureness = RecordedSureness(free_runs)
+        self._start = start  # number of tokens before position 0
+
+    def draft_until(
+        self, ids: Sequence[int], cache: Cache, num: int, num_ids: int, stop: StopCriterion, drawing: Drawing
+    ) -> tuple[list[int], list[float], list[Tensor]]:
+        """Append T tokens and draft on until ``stop`` ends it: see `AdaptiveDrafter.draft_until`.
+
+        What is said after a first mistake are any ids; how sure the draft was of its own is true.
+        """
+        assert isinstance(cache, _Length), "a cache of another runner"
+        first = cache.length + len(ids)
+        signals = [0.0] * num
+        if stop.signal != "none":
+            signals = self._sureness.signals(stop.signal, first - self._start, num)
+        num_drafted = _num_drafted(stop, signals)
+        cache.length = first + num_drafted - 1
+        drafted: list[int] = self._predictions[first - 1 : cache.length].tolist()
+        return drafted, signals[:num_drafted], []
+
+
+def _num_drafted(stop: StopCriterion, signals: Sequence[float]) -> int:
+    measure = 1.0
+    for num, signal in enumerate(signals, 1):
+        measure = measured(stop, measure, signal)
+        if not goes_on(stop, num, measure):
+            return num
+    return len(signals)
+
+
+def target_runner(record: TraceRecord, vocab_size: int, longest: int) -> TracedRunner:
+    """Return the target: it says the trace's text. ``longest`` is how many tokens a draft may have."""
     text = (*record.prompt_ids, *record.output_ids)
-    return TracedRunner(text[1:], vocab_size=vocab_size, max_positions=len(text) + k)
+    return TracedRunner(text[1:], vocab_size=vocab_size, max_positions=len(text) + longest)
 
 
-def draft_runners(record: TraceRecord, vocab_size: int, k: int) -> Mapping[str, TracedRunner]:
+def draft_runners(record: TraceRecord, vocab_size: int, longest: int) -> Mapping[str, TracedDraft]:
     """Return the drafts: each says the text's next token where the trace says that it did, and another elsewhere."""
-    return {name: _draft_runner(record, name, vocab_size, k) for name in record.accepted}
+    return {name: _draft_runner(record, name, vocab_size, longest) for name in record.accepted}
 
 
-def _draft_runner(record: TraceRecord, name: str, vocab_size: int, k: int) -> TracedRunner:
+def _draft_runner(record: TraceRecord, name: str, vocab_size: int, longest: int) -> TracedDraft:
     prompt, text = record.prompt_ids, record.output_ids
     agrees = [run > 0 for run in record.accepted[name]]
     said = [token if right else (token + 1) % vocab_size for token, right in zip(text, agrees, strict=True)]
     num_read = sum(entropy is not None for entropy in record.entropies[name])
     whole = num_read == len(text)  # else its context, or its vocabulary, ended before the text did
-    return TracedRunner(
+    return TracedDraft(
         (*prompt[1:], *said),
+        () if record.free_runs is None else record.free_runs[name],
+        len(prompt),
         vocab_size=vocab_size,
-        max_positions=len(prompt) + (len(text) + k if whole else num_read - 1),
+        max_positions=len(prompt) + (len(text) + longest if whole else num_read - 1),
     )

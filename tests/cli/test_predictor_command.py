@@ -54,12 +54,12 @@ def test_collect_traces_the_configured_models(
 ) -> None:
     prompts = tmp_path / "prompts.txt"
     prompts.write_text("one\ntwo\nthree\n", encoding="utf-8")
-    options = ["--prompts", str(prompts), "--limit", "2", "--max-new-tokens", "9", "--k", "3", "--json"]
+    options = ["--prompts", str(prompts), "--limit", "2", "--max-new-tokens", "9", "--k", "3", "--free-runs", "--json"]
     assert main(["predictor", "collect", "--out", str(tmp_path / "t"), "--config", config, *options]) == 0
     arguments, given = calls["collect"]
     drafts = {"a": tmp_path / "da", "b": tmp_path / "db"}
     assert arguments == (tmp_path / "m", drafts, [Prompt("one"), Prompt("two")], tmp_path / "t")
-    assert (given["max_new_tokens"], given["k"]) == (9, 3)
+    assert (given["max_new_tokens"], given["k"], given["free_runs"]) == (9, 3, True)
     printed = msgspec.json.decode(capsys.readouterr().out)
     assert printed["prompts"] == 2
     assert {"versions", "threads", "dtype", "emulated"} <= set(printed)

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from memspec_actors.cli import main
-from memspec_actors.predictor.traces import open_trace_writer
+from memspec_actors.predictor.traces import TraceReader, open_trace_writer
 from memspec_actors.protocols.traces import TraceHeader
 from memspec_actors.scheduling.plans import read_plans
 from tests.simulation.toys import Toys
@@ -21,16 +21,19 @@ def traces(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Two toy texts: "law" is nearly always right, "general" seldom, the strict general draft now and then."""
     path = tmp_path_factory.mktemp("traces") / "toys.trace"
     texts = [Toys(seed=seed, rates=[0.6, 0.02, 0.3], max_new_tokens=60, k=5, eos_ids=frozenset()) for seed in (1, 2)]
-    traced = [toys.trace() for toys in texts]
+    traced = [toys.trace(free_runs=True) for toys in texts]
     with open_trace_writer(path, _renamed_header(traced[0][0])) as writer:
         for _, record in traced:
             runs, entropies = list(record.accepted.values()), list(record.entropies.values())
+            assert record.free_runs is not None
+            free_runs = list(record.free_runs.values())
             writer.write(
                 msgspec.structs.replace(
                     record,
                     kind="law",
                     accepted=dict(zip(NAMES, runs, strict=True)),
                     entropies=dict(zip(NAMES, entropies, strict=True)),
+                    free_runs=dict(zip(NAMES, free_runs, strict=True)),
                 )
             )
     return path
@@ -63,6 +66,42 @@ def test_json_has_the_figures_of_bench_policies(traces: Path, capsys: pytest.Cap
     assert sum(row["share"].values()) == pytest.approx(1.0)
 
 
+def test_drafts_stop_by_the_rule_that_is_asked_for(traces: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A draft that is nearly always right is drafted on with, beyond five tokens."""
+    policies = _each("--policy", ["oracle-static", "domain-oracle"])
+    five = _run(capsys, "--traces", str(traces), *policies)
+    same = _run(capsys, "--traces", str(traces), *policies, "--stop", "fixed:5")
+    grows = _run(capsys, "--traces", str(traces), *policies, "--stop", "heuristic")
+    gain = _run(capsys, "--traces", str(traces), *policies, "--stop", "gain")
+    assert (five["stop"], same["stop"], grows["stop"], gain["stop"]) == ("fixed:5", "fixed:5", "heuristic", "gain")
+    assert same == five
+    assert _tokens_per_iteration(grows, "oracle-static") > 6 > _tokens_per_iteration(five, "oracle-static")
+    assert _tokens_per_iteration(gain, "oracle-static") != _tokens_per_iteration(five, "oracle-static")
+
+
+def test_oracle_dynamic_is_left_out_where_drafts_vary_in_length(
+    traces: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = ["--traces", str(traces), "--limit", "1", "--max-new-tokens", "20", "--stop"]
+    assert "oracle-dynamic" in _run(capsys, *arguments, "fixed:2")["geomean"]
+    gain = _run(capsys, *arguments, "gain")["geomean"]
+    assert {"memspec", "memspec+", "domain-oracle"} <= set(gain)
+    assert "oracle-dynamic" not in gain
+
+
+def test_a_trace_without_free_runs_says_how_to_collect_them(
+    traces: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    reader = TraceReader(traces)
+    with open_trace_writer(tmp_path / "t", reader.header) as writer:
+        for record in reader:
+            writer.write(msgspec.structs.replace(record, free_runs=None))
+    arguments = ["--traces", str(tmp_path / "t"), "--policy", "oracle-static", "--max-new-tokens", "20"]
+    assert _run(capsys, *arguments, "--stop", "heuristic")["stop"] == "heuristic"
+    assert main(["simulate", *arguments, "--stop", "entropy"]) == 2
+    assert "memspec predictor collect --free-runs" in capsys.readouterr().err
+
+
 def test_plans_are_written_for_an_oracle(traces: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "plans"
     options = ["--policy", "oracle-static", "--write-plan", str(path), "--capacity", "1", "--interval", "3"]
@@ -81,6 +120,9 @@ def test_plans_are_written_for_an_oracle(traces: Path, tmp_path: Path, capsys: p
         (["--interval", "0"], "interval"),
         (["--max-new-tokens", "0"], "max-new-tokens"),
         (["--limit", "0"], "no texts"),
+        (["--stop", "gian"], "did you mean 'gain'"),
+        (["--stop", "gain", "--policy", "oracle-dynamic"], "fixed:K"),
+        (["--stop", "tests.simulation.toys:Toys"], "stop rule"),
         (["--write-plan", "p"], "one oracle"),
         (["--write-plan", "p", "--policy", "memspec"], "oracle"),
     ],
@@ -92,6 +134,11 @@ def test_bad_use_is_one_line(
     error = capsys.readouterr().err
     assert said in error
     assert error.count("\n") == 1
+
+
+def _tokens_per_iteration(figures: Any, policy: str) -> float:
+    (row,) = [row for row in figures["rows"] if row["policy"] == policy]
+    return float(row["tokens_per_iteration"])
 
 
 def _each(option: str, values: Sequence[str]) -> list[str]:

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from memspec_actors.errors import TraceError
 from memspec_actors.predictor.traces import TraceReader, accepted_runs, open_trace_writer
+from tests.simulation.toys import Toys
 
 TraceMaker = Callable[..., Path]
 SWAPPED = bytes.maketrans(b"05", b"50")
@@ -47,7 +48,7 @@ def test_an_interrupted_trace_leaves_nothing_behind(make_trace: TraceMaker, tmp_
 @pytest.mark.parametrize(
     ("line", "old", "new", "said"),
     [
-        (1, b'"format":"memspec-trace-2"', b'"format":"x"', "format 'x'"),
+        (1, b'"format":"memspec-trace-3"', b'"format":"x"', "format 'x'"),
         (1, b'"k":5', b'"k":0', "k >= 1"),
         (1, b'"draft_nbytes":{"a":64,', b'"draft_nbytes":{', "size"),
         (1, b"{", b"[", "header"),
@@ -80,3 +81,33 @@ def test_damage_is_reported_with_file_and_line(
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(TraceError, match="nowhere"):
         TraceReader(tmp_path / "nowhere")
+
+
+def test_a_trace_of_the_format_before_is_read(make_trace: TraceMaker, tmp_path: Path) -> None:
+    """It lacks nothing but free runs: nobody should have to trace anew for a fixed draft length."""
+    path = make_trace("t", 3)
+    records = list(TraceReader(path))
+    old = path.read_bytes().replace(b"memspec-trace-3", b"memspec-trace-2").replace(b',"free_runs":null', b"")
+    (tmp_path / "old").write_bytes(old)
+    assert list(TraceReader(tmp_path / "old")) == records
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        (b'"free_runs":{"d0"', b'"free_runs":{"x"', "free runs are of"),
+        (b'"free_runs":{"d0":[[0,', b'"free_runs":{"d0":[[1,', "do not fit"),
+        (b'"free_runs":{"d0":[[0,"', b'"free_runs":{"d0":[[0,"AAAA', "do not fit"),
+        (b'"free_runs":{"d0":[[0,"', b'"free_runs":{"d0":[[0,"?', "base64"),
+    ],
+)
+def test_damaged_free_runs_are_reported(tmp_path: Path, old: bytes, new: bytes, said: str) -> None:
+    header, record = Toys(seed=1, rates=[0.3], max_new_tokens=20, k=5).trace(free_runs=True)
+    with open_trace_writer(tmp_path / "t", header) as writer:
+        writer.write(record)
+    assert list(TraceReader(tmp_path / "t")) == [record]
+    whole = (tmp_path / "t").read_bytes()
+    assert old in whole
+    (tmp_path / "t").write_bytes(whole.replace(old, new, 1))
+    with pytest.raises(TraceError, match=f"line 2.*{said}"):
+        list(TraceReader(tmp_path / "t"))

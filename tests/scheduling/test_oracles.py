@@ -15,7 +15,8 @@ from memspec_actors.scheduling.plans import PlanRanker
 from memspec_actors.scheduling.policy import parse_policy
 from memspec_actors.simulation import pace
 from memspec_actors.simulation.profile import DeviceProfile
-from memspec_actors.simulation.replay import Setting, replay
+from memspec_actors.simulation.replay import replay
+from memspec_actors.simulation.setting import Setting
 from tests.simulation.toys import schedule
 
 PLAIN_S, FULL_S, K = 0.005, 0.008, 5  # 32 ticks of 0.25 ms

@@ -14,11 +14,14 @@ from memspec_actors.scheduling.policy import Policy, parse_policy
 from memspec_actors.scheduling.ranker_pool import RankerMaker
 from memspec_actors.scheduling.rankers import Ranker, Ranking, RankingContext
 from memspec_actors.simulation.profile import DeviceProfile
-from memspec_actors.simulation.replay import Setting, replay
+from memspec_actors.simulation.replay import replay
+from memspec_actors.simulation.setting import Setting
 from memspec_actors.telemetry.event_log import EventLog
 from memspec_actors.telemetry.reader import read_events
 from tests.simulation.toys import ShiftingRanker, Toys, schedule
 
+STOPS = (None, "fixed:0", "fixed:7", "heuristic", "entropy", "confidence", "adaedl", "gain")
+UNSURE = (None, "fixed:0", "fixed:7", "heuristic")  # stop rules that do not ask how sure a draft is
 POLICIES = ("memspec", "prediction-only", "mab-sync", "mab-async", "hedge", "memspec+", "static:d0", "target-only")
 
 
@@ -58,33 +61,38 @@ def _history(log: Path) -> list[tuple[object, ...]]:
     return history
 
 
-@settings(max_examples=25)
+@pytest.mark.parametrize("stop", STOPS)
+@settings(max_examples=15)
 @given(
     policy_name=st.sampled_from(POLICIES),
     seed=st.integers(0, 10**6),
     rates=st.lists(st.sampled_from([0.0, 0.1, 0.4, 1.0]), min_size=1, max_size=4),
-    max_new_tokens=st.integers(1, 60),
+    max_new_tokens=st.integers(1, 90),
+    ends=st.booleans(),
     k=st.integers(1, 5),
     interval=st.integers(1, 5),
     capacity=st.integers(1, 3),
     load_iterations=st.sampled_from([0.3, 1.7, 2.7, 6.1]),
 )
 def test_a_replay_is_what_the_engine_does_with_the_models_themselves(
+    stop: str | None,
     policy_name: str,
     seed: int,
     rates: list[float],
     max_new_tokens: int,
+    ends: bool,
     k: int,
     interval: int,
     capacity: int,
     load_iterations: float,
 ) -> None:
     """Iterations, accepted counts, catching up, loads, cancellations, announcements and every virtual microsecond."""
-    toys = Toys(seed=seed, rates=rates, max_new_tokens=max_new_tokens, k=k)
-    header, record = toys.trace()
+    eos_ids = frozenset({0} if ends else ())
+    toys = Toys(seed=seed, rates=rates, max_new_tokens=max_new_tokens, k=k, eos_ids=eos_ids)
+    header, record = toys.trace(free_runs=stop not in UNSURE)
     names = tuple(header.drafts)
     policy = parse_policy(policy_name, names)
-    setting = Setting(profile=_profile(load_iterations), schedule=schedule(interval), capacity=capacity)
+    setting = Setting(profile=_profile(load_iterations), schedule=schedule(interval), capacity=capacity, stop=stop)
     with TemporaryDirectory() as scratch:
         real_log, replay_log = Path(scratch) / "real", Path(scratch) / "replay"
         real = toys.decode(policy, _ranker(policy, names, seed), setting, real_log)

@@ -23,7 +23,7 @@ from memspec_actors.scheduling.policy import Policy, parse_policy
 from memspec_actors.scheduling.rankers import Ranker, Ranking, RankingContext
 from memspec_actors.scheduling.residency import Residency
 from memspec_actors.simulation.pace import RankingTime, TimedSession, new_workers
-from memspec_actors.simulation.replay import Setting
+from memspec_actors.simulation.setting import Setting
 from memspec_actors.speculation.commit import CommitState
 from memspec_actors.speculation.rules import acceptance_rule
 from memspec_actors.speculation.stop import stop_rule
@@ -54,9 +54,16 @@ class Toys:
             f"d{i}": ToyRunner(seed=self.seed, error_rate=rate, error_seed=i + 1) for i, rate in enumerate(self.rates)
         }
 
-    def trace(self) -> tuple[TraceHeader, TraceRecord]:
+    def trace(self, *, free_runs: bool = False) -> tuple[TraceHeader, TraceRecord]:
         drafts: dict[str, tuple[Runner, int]] = {name: (toy, VOCABULARY) for name, toy in self.drafts.items()}
-        tracer = Tracer(target=self.target, drafts=drafts, num_ids=VOCABULARY, eos_ids=self.eos_ids, k=self.k)
+        tracer = Tracer(
+            target=self.target,
+            drafts=drafts,
+            num_ids=VOCABULARY,
+            eos_ids=self.eos_ids,
+            k=self.k,
+            free_runs=free_runs,
+        )
         record, _ = tracer.trace(self.prompt, self.max_new_tokens)
         header = TraceHeader(
             format=TRACE_FORMAT,
@@ -101,9 +108,10 @@ class Toys:
                 sampling=SamplingParams(),
                 seed=0,
                 policy=policy.name,
-                stop_rule=f"fixed:{self.k}",
+                stop_rule=setting.stop or f"fixed:{self.k}",
                 accept="exact",
                 lossless=True,
+                thresholds="async",
             )
             stream = TextStream(Requests(wired.decoder, asyncio.get_running_loop()), request)
             async for _ in stream:

@@ -21,7 +21,8 @@ from memspec_actors.scheduling.ranker_pool import RankerMaker
 from memspec_actors.scheduling.rankers import Ranker, Ranking, RankingContext
 from memspec_actors.scheduling.residency import ResidencyCounts
 from memspec_actors.simulation.profile import open_profile
-from memspec_actors.simulation.replay import Setting, replay
+from memspec_actors.simulation.replay import replay
+from memspec_actors.simulation.setting import Setting
 from memspec_actors.telemetry import EventLog, read
 from memspec_actors.zoo.world import sample_request
 from tests.patience import until
