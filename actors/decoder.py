@@ -233,7 +233,6 @@ class Decoder(Actor[DecoderMessage]):
             session = self._setup.open_session(request)
             run = self._run = Run(generate, recorder, self._setup.policy_of(request.policy), session)
             self._is_idle = False
-            self._peers.cache_manager.tell(NowServing(request_id=request.request_id))
             reason = await self._iterate(run, inbox)
         except MemSpecError as error:
             recorder.failed(error)
@@ -305,7 +304,11 @@ class Decoder(Actor[DecoderMessage]):
             self._peers.verifier_stats.tell(report)
 
     def _schedule(self, run: Run) -> None:
-        """Send the context of a scheduling point; the ranking comes when it comes."""
+        """Send the context of a scheduling point; the ranking comes when it comes.
+
+        Whose text it is for is said every time: a CacheManager that died of hearing it takes no ranking otherwise.
+        """
+        self._peers.cache_manager.tell(NowServing(request_id=run.id))
         if run.policy.uses_drafts:
             recent_tokens = self._setup.schedule.recent_tokens
             self._peers.predictor.tell(run.scheduling_point(recent_tokens, self._announced, self._active))

@@ -232,7 +232,10 @@ class ResidencyAck(Message, frozen=True):
 
 
 class NowServing(Message, frozen=True):
-    """Tell whose text is decoded from now on (None: nobody's); rankings of any other request are void."""
+    """Tell whose text is decoded from now on (None: nobody's); rankings of any other request are void.
+
+    It is said again at every scheduling point.
+    """
 
     request_id: str | None
 

@@ -16,6 +16,7 @@ from memspec_actors.protocols import events
 from memspec_actors.protocols.events import Event
 from memspec_actors.protocols.messages import Generate, ResidentDraft
 from memspec_actors.protocols.results import GenerationResult
+from memspec_actors.scheduling.instructions import Instruction
 from memspec_actors.stream import MAX_OPEN_REQUESTS
 from memspec_actors.telemetry.reader import read_events
 from tests.actors.world import (
@@ -101,6 +102,32 @@ def test_generation_goes_on_whoever_dies(block: int, tmp_path: Path) -> None:
         records = check_log(path, 3, world.memory.budget, 2)
         assert sum(isinstance(event, events.ActorCrashed) for event in records) == len(world.crashes)
     assert crashed == {"predictor", "cache_manager", "loader", "verifier_stats"}
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_request_gets_its_drafts_though_its_beginning_killed_the_cache_manager(seed: int, tmp_path: Path) -> None:
+    """Invariant 7: a manager that never heard whose text is decoded would take all its rankings for void ones."""
+
+    async def scenario(world: World) -> None:
+        await read_to_end(world.request(0, "static:b"))
+        on_request, heard = world.residency.on_request, list[str | None]()
+
+        def fails_once(request_id: str | None, now: float) -> list[Instruction]:
+            heard.append(request_id)
+            if request_id == "r1" and heard.count("r1") == 1:
+                raise RuntimeError("the state machine has a bug")
+            return on_request(request_id, now)
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(world.residency, "on_request", fails_once)
+            stream = world.request(1, "static:a", max_new_tokens=200)
+            result = await read_to_end(stream)
+        assert [crash.actor for crash in world.crashes] == ["cache_manager"]
+        assert result.token_ids == world.reference(stream)
+        assert result.scheduling.drafts.keys() == {"a"}
+        assert result.scheduling.share.target_only < 0.5
+
+    run_world(seed, tmp_path / "log.jsonl", Faults(), scenario, capacity=1)
 
 
 @pytest.mark.parametrize("seed", range(10))
