@@ -37,18 +37,15 @@ class ContextLayout(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
 
 
 class Batch(msgspec.Struct, frozen=True):
-    """Contexts padded to one width; all (B, T), ``mask`` false on padding or None if there is none."""
+    """Contexts padded to one width; all (B, T), ``mask`` false on padding."""
 
     ids: Tensor
     token_types: Tensor
-    mask: Tensor | None
+    mask: Tensor
 
 
 def batch_contexts(contexts: Sequence[Context], pad_id: int) -> Batch:
     """Pad contexts on the right."""
-    if len(contexts) == 1:
-        ids, token_types = contexts[0]
-        return Batch(torch.tensor([ids]), torch.tensor([token_types]), None)
     width = max(len(ids) for ids, _ in contexts)
     padded_ids = torch.tensor([ids + [pad_id] * (width - len(ids)) for ids, _ in contexts])
     padded_types = torch.tensor([types + [0] * (width - len(types)) for _, types in contexts])

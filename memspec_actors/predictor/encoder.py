@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from memspec_actors.errors import CheckpointError
 
-__all__ = ["BertEncoder", "EncoderConfig"]
+__all__ = ["BertEncoder", "EncoderConfig", "EncoderLayer", "activate"]
 
 _LAYER_PARTS = {  # HF name -> ours; query, key and value are fused in this order
     "attention.output.dense": "attention_out",
@@ -48,7 +48,9 @@ class EncoderConfig(msgspec.Struct, frozen=True, kw_only=True):
     position_embedding_type: Literal["absolute"] = "absolute"
 
 
-class _Layer(nn.Module):
+class EncoderLayer(nn.Module):
+    """One layer of a BERT encoder: attention, then the feed-forward network."""
+
     def __init__(self, config: EncoderConfig) -> None:
         super().__init__()
         width, inner, eps = config.hidden_size, config.intermediate_size, config.layer_norm_eps
@@ -79,13 +81,15 @@ class _Layer(nn.Module):
 
     def _finish(self, x: Tensor, attended: Tensor) -> Tensor:  # (B, T, H), (B, heads, T, D)
         x = self.attention_norm(x + self.attention_out(attended.transpose(1, 2).flatten(2)))
-        normed: Tensor = self.norm(x + self.outer(self._activate(self.inner(x))))
+        normed: Tensor = self.norm(x + self.outer(activate(self.inner(x), self.activation)))
         return normed
 
-    def _activate(self, x: Tensor) -> Tensor:
-        if self.activation == "relu":
-            return F.relu(x)
-        return F.gelu(x, approximate="tanh" if self.activation == "gelu_new" else "none")
+
+def activate(x: Tensor, kind: str) -> Tensor:
+    """Apply an activation, named as in config.json."""
+    if kind == "relu":
+        return F.relu(x)
+    return F.gelu(x, approximate="tanh" if kind == "gelu_new" else "none")
 
 
 class BertEncoder(nn.Module):
@@ -99,7 +103,7 @@ class BertEncoder(nn.Module):
         self.positions = nn.Embedding(config.max_position_embeddings, width)
         self.token_types = nn.Embedding(config.type_vocab_size, width)
         self.embedding_norm = nn.LayerNorm(width, eps=config.layer_norm_eps)
-        self.layers = nn.ModuleList(_Layer(config) for _ in range(config.num_hidden_layers))
+        self.layers = nn.ModuleList(EncoderLayer(config) for _ in range(config.num_hidden_layers))
 
     @classmethod
     def open(cls, path: str | Path) -> "BertEncoder":
@@ -132,7 +136,7 @@ class BertEncoder(nn.Module):
         *layers, last = self.layers
         for layer in layers:
             x = layer(x, attention_mask)
-        assert isinstance(last, _Layer)
+        assert isinstance(last, EncoderLayer)
         return last.first(x, attention_mask)[:, 0], x
 
     def _embed(self, ids: Tensor, token_types: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor | None]:

@@ -3,6 +3,7 @@
 import random
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 import tokenizers
@@ -47,6 +48,29 @@ def encoder_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
     encoder.save(directory)
     write_tokenizer(directory, WORDS)
     return directory
+
+
+@pytest.fixture(scope="module", params=["gelu", "relu", "gelu_new"])
+def bert(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[Any, Path]:
+    """A random BertModel of transformers, one for each activation, and where it saved itself."""
+    from transformers import BertConfig, BertModel
+
+    torch.manual_seed(3)
+    config = BertConfig(
+        vocab_size=50,
+        hidden_size=48,
+        num_hidden_layers=3,
+        num_attention_heads=4,
+        intermediate_size=80,
+        max_position_embeddings=40,
+        hidden_act=request.param,
+    )
+    model = BertModel(config).eval()
+    for parameter in model.parameters():  # biases and norms too, so that a lost one shows
+        parameter.data.add_(torch.randn_like(parameter) * 0.1)
+    directory = tmp_path_factory.mktemp("bert")
+    model.save_pretrained(directory)
+    return model, directory
 
 
 def separable_record(rng: random.Random) -> TraceRecord:

@@ -12,29 +12,6 @@ from memspec_actors.errors import CheckpointError
 from memspec_actors.predictor.encoder import BertEncoder
 
 
-@pytest.fixture(scope="module", params=["gelu", "relu", "gelu_new"])
-def bert(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[Any, Path]:
-    """A random BertModel of transformers, and where it saved itself."""
-    from transformers import BertConfig, BertModel
-
-    torch.manual_seed(3)
-    config = BertConfig(
-        vocab_size=50,
-        hidden_size=48,
-        num_hidden_layers=3,
-        num_attention_heads=4,
-        intermediate_size=80,
-        max_position_embeddings=40,
-        hidden_act=request.param,
-    )
-    model = BertModel(config).eval()
-    for parameter in model.parameters():  # biases and norms too, so that a lost one shows
-        parameter.data.add_(torch.randn_like(parameter) * 0.1)
-    directory = tmp_path_factory.mktemp("bert")
-    model.save_pretrained(directory)
-    return model, directory
-
-
 @torch.inference_mode()
 def test_states_equal_transformers(bert: tuple[Any, Path]) -> None:
     model, directory = bert

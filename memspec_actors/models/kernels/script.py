@@ -40,8 +40,8 @@ def traced(module: nn.Module, *examples: Tensor) -> Callable[..., Tensor]:
         script = torch.jit.trace(module.eval(), examples, check_trace=False)  # type: ignore[no-untyped-call]
         if not isinstance(script, torch.jit.ScriptModule):
             return module
-        frozen: Callable[..., Tensor] = torch.jit.freeze(script)
-    return frozen
+        compute: Callable[..., Tensor] = torch.jit.freeze(script).forward  # past the hooks that a module looks for
+    return compute
 
 
 @contextmanager
