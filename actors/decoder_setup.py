@@ -15,7 +15,7 @@ from memspec_actors.protocols.messages import (
 from memspec_actors.protocols.requests import GenerationRequest
 from memspec_actors.runtime import ActorRef, Workers
 from memspec_actors.scheduling.policy import Policy
-from memspec_actors.scheduling.residency import ResidencyCounts
+from memspec_actors.scheduling.residency_counts import ResidencyCounts
 from memspec_actors.telemetry.event_log import EventLog
 
 __all__ = ["DecoderPeers", "DecoderSetup"]

@@ -2,7 +2,8 @@
 
 from memspec_actors.protocols.messages import ResidentDraft
 from memspec_actors.scheduling.instructions import Announce
-from memspec_actors.scheduling.slots import Slot, Slots, State
+from memspec_actors.scheduling.slot import Slot, State
+from memspec_actors.scheduling.slots import Slots
 
 __all__ = ["Epochs"]
 

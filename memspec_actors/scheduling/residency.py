@@ -1,17 +1,8 @@
 """Which drafts are in memory and which of them may be used: a state machine, events in, instructions out.
 
-    absent --> loading --> warming --> resident --> revoked --> absent
-                |    \\         |           ^           |
-                |   failed   discarded     +-----------+  wanted again before it was freed
-                v              |
-            cancelling         +--> absent, or warming again
-                |
-                +--> absent, or warming if it finished all the same and is wanted again
-
-A loading or warming draft whose place is needed keeps its bytes until the Loader or the Decoder has let go of it; a
-resident one is revoked and keeps them until the Decoder has acknowledged an epoch without it. Only then are they given
-to another draft. Room is made for the newest ranking only: nothing is remembered of what older ones wanted. A ranking
-is void once its request is over: what is in memory or on its way stays, but nothing more is loaded on its account.
+Every draft in memory goes the way that `slot` draws. Its bytes are given to another draft only when nobody touches them
+any more. Room is made for the newest ranking only: nothing is remembered of what older ones wanted. A ranking is void
+once its request is over: what is in memory or on its way stays, but nothing more is loaded on its account.
 """
 
 from collections.abc import Sequence
@@ -25,24 +16,12 @@ from memspec_actors.scheduling.backoff import Backoff, Quarantine
 from memspec_actors.scheduling.demand import Demand
 from memspec_actors.scheduling.epochs import Epochs
 from memspec_actors.scheduling.instructions import AbortLoad, Failed, Freed, Instruction, Revoked, Warm
-from memspec_actors.scheduling.slots import IN_TRANSIT, LEAVING, Slot, Slots, State
+from memspec_actors.scheduling.residency_counts import ResidencyCounts
+from memspec_actors.scheduling.slot import IN_TRANSIT, LEAVING, Slot, State
+from memspec_actors.scheduling.slots import Slots
 from memspec_actors.scheduling.working_set import update_cache
 
-__all__ = ["Residency", "ResidencyCounts"]
-
-
-class ResidencyCounts(msgspec.Struct, kw_only=True):
-    """Count loads by outcome (``loads`` finished) and drafts freed.
-
-    A prefetch is useful once its draft was activated, and wasted if it was freed before that.
-    """
-
-    loads: int = 0
-    failures: int = 0
-    cancellations: int = 0
-    evictions: int = 0
-    useful: int = 0
-    wasted: int = 0
+__all__ = ["Residency"]
 
 
 class Residency:
@@ -104,7 +83,7 @@ class Residency:
         self._quarantine.forgive(draft.name)
         if slot.state is State.CANCELLING and draft.name not in self._demand.wanted():
             return [self._free(slot), *self._settle(now)]
-        slot.state = State.WARMING
+        slot.loaded()
         return [Warm(draft), *self._settle(now)]
 
     def on_load_failed(self, draft: ResidentDraft, error: str, now: float) -> list[Instruction]:
@@ -133,7 +112,7 @@ class Residency:
             return []
         if slot.state is State.DISCARDED:
             return [self._free(slot), *self._settle(now)]
-        slot.state = State.RESIDENT
+        slot.warmed()
         return self._settle(now)
 
     def on_activated(self, draft: ResidentDraft | None) -> list[Instruction]:
@@ -245,8 +224,7 @@ class Residency:
         # be called back, but keeps its place: if it finishes all the same it is adopted.
         for slot in self._slots.in_state(State.REVOKED, State.DISCARDED):
             if slot.draft.name in wanted:
-                slot.state = State.RESIDENT if slot.state is State.REVOKED else State.WARMING
-                slot.revoked_epoch = None
+                slot.stay()
 
     def _protected(self) -> set[str]:
         if self._active is None:
@@ -260,16 +238,14 @@ class Residency:
     def _let_go(self, name: str, reason: str) -> list[Instruction]:
         slot = self._slots.get(name)
         assert slot is not None, "only drafts in memory are evicted"
+        slot.leave()
         match slot.state:
-            case State.LOADING:
-                slot.state = State.CANCELLING
+            case State.CANCELLING:
                 return [AbortLoad(slot.draft)]
-            case State.WARMING:
-                slot.state = State.DISCARDED
-                return []
+            case State.REVOKED:
+                return [Revoked(slot.draft, reason, self._demand.score_of(name))]
             case _:
-                slot.state = State.REVOKED
-                return [Revoked(slot.draft, reason, self._demand.score_of(slot.draft.name))]
+                return []
 
     def _start(self, prefetch: Sequence[str]) -> list[Instruction]:
         # In order of rank, and none before a better-ranked one: it might take the gap that the better one waits for.
@@ -297,10 +273,8 @@ class Residency:
         self._active = None
         self._demand.serve(None)
         # It has no sequence left to warm anything on, and may never answer: its next acknowledgement has to do.
-        for slot in self._slots.in_state(State.WARMING):
-            slot.state = State.RESIDENT
-        for slot in self._slots.in_state(State.DISCARDED):
-            slot.state = State.REVOKED
+        for slot in self._slots.in_state(State.WARMING, State.DISCARDED):
+            slot.warmed()
         self._epochs.repeat()
         return self._settle(now)
 

@@ -1,39 +1,13 @@
-"""The drafts that take up memory, each in its state, and the places and bytes they take."""
+"""The drafts that take up memory, and the places and bytes they take."""
 
-import enum
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from memspec_actors.protocols.messages import ResidentDraft
 from memspec_actors.scheduling.artefacts import DraftArena, DraftSpec
 from memspec_actors.scheduling.instructions import StartLoad
+from memspec_actors.scheduling.slot import IN_TRANSIT, LEAVING, Slot, State
 
-__all__ = ["IN_TRANSIT", "LEAVING", "Slot", "Slots", "State"]
-
-
-class State(enum.Enum):
-    """Where a draft that takes up memory stands; an absent draft has no slot."""
-
-    LOADING = "loading"
-    CANCELLING = "cancelling"  # told to stop loading, not stopped yet
-    WARMING = "warming"
-    DISCARDED = "discarded"  # its place is needed, but the Decoder is still warming it
-    RESIDENT = "resident"
-    REVOKED = "revoked"  # left out of the newest epoch, which is not acknowledged yet
-
-
-IN_TRANSIT = (State.LOADING, State.CANCELLING)
-LEAVING = (State.CANCELLING, State.DISCARDED, State.REVOKED)
-
-
-@dataclass(slots=True)
-class Slot:
-    """Hold one load of one draft; ``revoked_epoch`` is the first epoch without it, ``used`` whether it ever decoded."""
-
-    draft: ResidentDraft
-    state: State = State.LOADING
-    revoked_epoch: int | None = None
-    used: bool = False
+__all__ = ["Slots"]
 
 
 class Slots:

@@ -15,7 +15,7 @@ from memspec_actors.protocols.results import (
     Timing,
     Usage,
 )
-from memspec_actors.scheduling.residency import ResidencyCounts
+from memspec_actors.scheduling.residency_counts import ResidencyCounts
 from memspec_actors.speculation.statistics import SpeculationCounters
 
 __all__ = ["RequestAccount"]

@@ -4,7 +4,7 @@ from memspec_actors.actors.requests import Accepted
 from memspec_actors.protocols.events import Event, RequestFinished
 from memspec_actors.protocols.requests import GenerationRequest, SamplingParams
 from memspec_actors.protocols.results import GenerationResult, TextChunk
-from memspec_actors.scheduling.residency import ResidencyCounts
+from memspec_actors.scheduling.residency_counts import ResidencyCounts
 from memspec_actors.telemetry.account import RequestAccount
 from memspec_actors.telemetry.event_log import EventLog
 from memspec_actors.telemetry.recorder import RequestRecorder

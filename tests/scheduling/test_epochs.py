@@ -4,7 +4,8 @@ from memspec_actors.protocols.messages import ResidentDraft
 from memspec_actors.scheduling.artefacts import Artefact, DraftSpec
 from memspec_actors.scheduling.epochs import Epochs
 from memspec_actors.scheduling.instructions import Announce
-from memspec_actors.scheduling.slots import Slot, Slots, State
+from memspec_actors.scheduling.slot import Slot
+from memspec_actors.scheduling.slots import Slots
 
 LAW, CODE = ResidentDraft("law", 1), ResidentDraft("code", 1)
 
@@ -14,7 +15,8 @@ def slots_with(*names: str) -> Slots:
     slots = Slots([DraftSpec(name, (Artefact(name, 64),)) for name in ("law", "code")], 2, 128)
     for name in names:
         slots.start_load(name)
-        slot_of(slots, name).state = State.RESIDENT
+        slot_of(slots, name).loaded()
+        slot_of(slots, name).warmed()
     return slots
 
 
@@ -37,7 +39,7 @@ def test_a_revoked_draft_has_left_with_the_acknowledgement_of_the_first_epoch_wi
     epochs, slots = Epochs(), slots_with("law", "code")
     epochs.announce(slots, ())
     law = slot_of(slots, "law")
-    law.state = State.REVOKED
+    law.leave()
     assert epochs.announce(slots, ()) == [Announce(2, (CODE,), (), "law revoked")]
     assert epochs.acknowledge(1)
     assert not epochs.has_left(law)
@@ -48,7 +50,7 @@ def test_a_revoked_draft_has_left_with_the_acknowledgement_of_the_first_epoch_wi
 def test_a_draft_revoked_before_it_was_announced_has_an_epoch_of_its_own() -> None:
     """Else no acknowledgement ever frees it."""
     epochs, slots = Epochs(), slots_with("law")
-    slot_of(slots, "law").state = State.REVOKED
+    slot_of(slots, "law").leave()
     assert [announced.epoch for announced in epochs.announce(slots, ())] == [1]
     assert epochs.acknowledge(1)
     assert epochs.has_left(slot_of(slots, "law"))

@@ -19,7 +19,7 @@ from memspec_actors.scheduling.instructions import (
     Instruction,
 )
 from memspec_actors.scheduling.residency import Residency
-from memspec_actors.scheduling.slots import Slot, State
+from memspec_actors.scheduling.slot import Slot, State
 from tests.scheduling.residency_world import World, live, mixed_plant, uniform_plant
 
 

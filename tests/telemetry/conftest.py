@@ -19,7 +19,7 @@ from memspec_actors.protocols.results import GenerationResult
 from memspec_actors.scheduling.policy import parse_policy
 from memspec_actors.scheduling.ranker_pool import RankerMaker
 from memspec_actors.scheduling.rankers import Ranker, Ranking, RankingContext
-from memspec_actors.scheduling.residency import ResidencyCounts
+from memspec_actors.scheduling.residency_counts import ResidencyCounts
 from memspec_actors.simulation.profile import open_profile
 from memspec_actors.simulation.replay import replay
 from memspec_actors.simulation.setting import Setting
