@@ -31,12 +31,12 @@ class State(enum.Enum):
     REVOKED = "revoked"  # left out of the newest epoch, which is not acknowledged yet
 
 
-IN_TRANSIT = (State.LOADING, State.CANCELLING)
-LEAVING = (State.CANCELLING, State.DISCARDED, State.REVOKED)
-
-_LEAVING_FROM = dict(zip((State.LOADING, State.WARMING, State.RESIDENT), LEAVING, strict=True))
+_LEAVING_FROM = {State.LOADING: State.CANCELLING, State.WARMING: State.DISCARDED, State.RESIDENT: State.REVOKED}
 _STAYING_FROM = {State.REVOKED: State.RESIDENT, State.DISCARDED: State.WARMING}
 _WARMED_FROM = {State.WARMING: State.RESIDENT, State.DISCARDED: State.REVOKED}
+
+IN_TRANSIT = (State.LOADING, State.CANCELLING)
+LEAVING = tuple(_LEAVING_FROM.values())
 
 
 @dataclass(slots=True)
