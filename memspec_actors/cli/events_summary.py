@@ -8,7 +8,7 @@ from rich.text import Text
 
 from memspec_actors.cli.output import wide_console
 from memspec_actors.protocols.results import Share
-from memspec_actors.telemetry.summary import Spread, Summary
+from memspec_actors.telemetry.summary import DomainSummary, DraftSummary, Spread, Summary
 
 __all__ = ["print_summary"]
 
@@ -66,15 +66,21 @@ def _draft_rows(summary: Summary) -> Iterable[Row]:
     for name, draft in summary.drafts.items():
         yield {
             "draft": name,
-            "steps": str(draft.iterations),
-            "tokens": str(draft.tokens),
-            "accepted": f"{draft.draft_acceptance_rate:.1%}",
-            "length": f"{draft.mean_acceptance_length:.2f}",
+            **_speculation(draft),
             "by position": " ".join(_by_position(draft.acceptance_histogram, draft.iterations)),
             "loads": str(draft.loads),
             "useful": str(draft.useful),
             "wasted": str(draft.wasted),
         }
+
+
+def _speculation(figures: DraftSummary | DomainSummary) -> Row:
+    return {
+        "steps": str(figures.iterations),
+        "tokens": str(figures.tokens),
+        "accepted": f"{figures.draft_acceptance_rate:.1%}",
+        "length": f"{figures.mean_acceptance_length:.2f}",
+    }
 
 
 def _request_rows(summary: Summary) -> Iterable[Row]:
@@ -97,10 +103,7 @@ def _domain_rows(summary: Summary) -> Iterable[Row]:
     for name, domain in summary.domains.items():
         yield {
             "domain": name,
-            "steps": str(domain.iterations),
-            "tokens": str(domain.tokens),
-            "accepted": f"{domain.draft_acceptance_rate:.1%}",
-            "length": f"{domain.mean_acceptance_length:.2f}",
+            **_speculation(domain),
             "share of time": _shares(domain.share),
         }
 

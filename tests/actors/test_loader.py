@@ -2,13 +2,13 @@
 
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import anyio
 
 from memspec_actors.actors import Loader
 from memspec_actors.models.drafting.reader import ReadDraft
-from memspec_actors.models.weights.loading import LoadReport
+from memspec_actors.models.weights.loading import Cancelled, LoadReport, Progress
 from memspec_actors.protocols.messages import (
     CacheManagerMessage,
     LoadCancelled,
@@ -31,17 +31,11 @@ class ToyReader:
 
     emulated = False
 
-    def read(
-        self,
-        draft: str,
-        placements: Sequence[Placement],
-        cancelled: Callable[[], bool],
-        progress: Callable[[int, int], None],
-    ) -> ReadDraft:
+    def read(self, draft: str, placements: Sequence[Placement], cancelled: Cancelled, progress: Progress) -> ReadDraft:
         self.work(cancelled, progress)
         return ReadDraft(LoadReport(0, 0.0, self.emulated, True), None, 17)
 
-    def work(self, cancelled: Callable[[], bool], progress: Callable[[int, int], None]) -> None:
+    def work(self, cancelled: Cancelled, progress: Progress) -> None:
         raise NotImplementedError
 
 
@@ -54,7 +48,7 @@ class EndlessReader(ToyReader):
         self.begun = threading.Event()
         self.stopped_early = False
 
-    def work(self, cancelled: Callable[[], bool], progress: Callable[[int, int], None]) -> None:
+    def work(self, cancelled: Cancelled, progress: Progress) -> None:
         self.begun.set()
         for _ in range(PATIENCE):
             if cancelled():
@@ -66,7 +60,7 @@ class EndlessReader(ToyReader):
 class TalkativeReader(ToyReader):
     """Tell of every byte, faster than anybody could look at."""
 
-    def work(self, cancelled: Callable[[], bool], progress: Callable[[int, int], None]) -> None:
+    def work(self, cancelled: Cancelled, progress: Progress) -> None:
         for done in range(1, NUM_BYTES + 1):
             progress(done, NUM_BYTES)
 

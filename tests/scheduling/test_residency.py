@@ -24,6 +24,7 @@ from memspec_actors.scheduling.instructions import (
 from memspec_actors.scheduling.residency import Residency
 
 DRAFTS = ("general", "code", "math", "law", "medical")
+LAW, CODE, MATH = (ResidentDraft(name, 1) for name in ("law", "code", "math"))
 T = TypeVar("T")
 
 
@@ -58,6 +59,16 @@ def acknowledge(residency: Residency, active: ResidentDraft | None = None) -> li
     return residency.on_ack(residency.snapshot(0.0).epoch, active, 0.0)
 
 
+def decoding_with_law_beside_code() -> Residency:
+    """Return a full cache, whose second epoch the Decoder has acknowledged."""
+    residency = cache()
+    rank(residency, "law", "code")
+    load(residency, "law")
+    load(residency, "code")
+    acknowledge(residency, LAW)
+    return residency
+
+
 def test_the_first_ranking_loads_the_best_k_best_first() -> None:
     """The first draft is the one load that decoding waits for: nothing may come before it."""
     assert started(rank(cache(capacity=3), "law", "code", "math", "general")) == ["law", "code", "math"]
@@ -67,58 +78,42 @@ def test_a_load_is_warmed_then_announced() -> None:
     """A draft announced before it is warm makes the decoder pay for its catch-up."""
     residency = cache()
     rank(residency, "law")
-    draft = ResidentDraft("law", 1)
-    assert residency.on_load_finished(draft, 0.0) == [Warm(draft)]
-    assert residency.on_warmed(draft, 0.0) == [Announce(1, (draft,), (), "law joined")]
+    assert residency.on_load_finished(LAW, 0.0) == [Warm(LAW)]
+    assert residency.on_warmed(LAW, 0.0) == [Announce(1, (LAW,), (), "law joined")]
 
 
 def test_memory_is_reused_only_after_the_acknowledgement() -> None:
     """A load into memory that is still decoded with corrupts both drafts."""
-    residency = cache()
-    rank(residency, "law", "code")
-    load(residency, "law")
-    load(residency, "code")
-    law, code = ResidentDraft("law", 1), ResidentDraft("code", 1)
-    residency.on_ack(2, law, 0.0)
+    residency = decoding_with_law_beside_code()
 
     told = rank(residency, "law", "math", "code")
     assert told == [
-        Revoked(code, "its room is needed for math", 0.8),
-        Announce(3, (law,), (), "code revoked"),
+        Revoked(CODE, "its room is needed for math", 0.8),
+        Announce(3, (LAW,), (), "code revoked"),
     ]
-    assert residency.on_ack(2, law, 0.0) == [], "an acknowledgement of an earlier epoch frees nothing"
-    assert residency.on_activated(law) == []
-    told = residency.on_ack(3, law, 0.0)
-    assert told[0] == Freed(code, 64, 3)
+    assert residency.on_ack(2, LAW, 0.0) == [], "an acknowledgement of an earlier epoch frees nothing"
+    assert residency.on_activated(LAW) == []
+    told = residency.on_ack(3, LAW, 0.0)
+    assert told[0] == Freed(CODE, 64, 3)
     assert started(told) == ["math"]
 
 
 def test_a_draft_wanted_again_before_it_was_freed_is_not_loaded_again() -> None:
     """Text that turns and turns back would pay for a load that is not needed."""
-    residency = cache()
-    rank(residency, "law", "code")
-    load(residency, "law")
-    load(residency, "code")
-    law, code = ResidentDraft("law", 1), ResidentDraft("code", 1)
-    residency.on_ack(2, law, 0.0)
+    residency = decoding_with_law_beside_code()
     rank(residency, "law", "math")
-    assert rank(residency, "law", "code") == [Announce(4, (code, law), (), "code joined")]
-    assert residency.on_ack(3, law, 0.0) == [], "the epoch without it is history"
-    assert residency.on_ack(4, code, 0.0) == []
+    assert rank(residency, "law", "code") == [Announce(4, (CODE, LAW), (), "code joined")]
+    assert residency.on_ack(3, LAW, 0.0) == [], "the epoch without it is history"
+    assert residency.on_ack(4, CODE, 0.0) == []
 
 
 def test_a_draft_activated_while_it_was_revoked_takes_no_other_with_it() -> None:
     """Revoking both what was active and what just became active would leave the decoder without any draft."""
-    residency = cache()
-    rank(residency, "law", "code")
-    load(residency, "law")
-    load(residency, "code")
-    law, code = ResidentDraft("law", 1), ResidentDraft("code", 1)
-    residency.on_ack(2, law, 0.0)
-    assert only(Revoked, rank(residency, "math", "medical"))[0].draft == code
-    assert residency.on_activated(code) == [], "sent before the decoder read of the revocation"
-    told = residency.on_ack(3, law, 0.0)
-    assert only(Freed, told)[0].draft == code
+    residency = decoding_with_law_beside_code()
+    assert only(Revoked, rank(residency, "math", "medical"))[0].draft == CODE
+    assert residency.on_activated(CODE) == [], "sent before the decoder read of the revocation"
+    told = residency.on_ack(3, LAW, 0.0)
+    assert only(Freed, told)[0].draft == CODE
     assert not only(Revoked, told)
     assert started(told) == ["math"]
 
@@ -128,13 +123,12 @@ def test_the_former_active_draft_makes_room_as_soon_as_another_decodes() -> None
     residency = cache()
     rank(residency, "law")
     load(residency, "law")
-    law, math = ResidentDraft("law", 1), ResidentDraft("math", 1)
-    residency.on_ack(1, law, 0.0)
+    residency.on_ack(1, LAW, 0.0)
     assert started(rank(residency, "math", "code")) == ["math"]
     load(residency, "math")
-    told = residency.on_activated(math)
-    assert only(Revoked, told)[0].draft == law
-    assert started(acknowledge(residency, math)) == ["code"]
+    told = residency.on_activated(MATH)
+    assert only(Revoked, told)[0].draft == LAW
+    assert started(acknowledge(residency, MATH)) == ["code"]
 
 
 def test_with_one_place_the_active_draft_stays_until_it_is_not_active() -> None:
@@ -142,7 +136,7 @@ def test_with_one_place_the_active_draft_stays_until_it_is_not_active() -> None:
     residency = cache(capacity=1)
     rank(residency, "law")
     load(residency, "law")
-    residency.on_ack(1, ResidentDraft("law", 1), 0.0)
+    residency.on_ack(1, LAW, 0.0)
     assert rank(residency, "code") == []
     assert [r.draft.name for r in only(Revoked, residency.on_activated(None))] == ["law"]
     assert started(acknowledge(residency)) == ["code"]
@@ -168,14 +162,13 @@ def test_a_load_given_up_that_finishes_all_the_same_is_adopted_or_freed(wanted_a
     """Its bytes would be lost, or a draft that is there would be read again."""
     residency = cache()
     rank(residency, "law", "code")
-    law = ResidentDraft("law", 1)
-    assert rank(residency, "math", "code") == [AbortLoad(law)]
+    assert rank(residency, "math", "code") == [AbortLoad(LAW)]
     if wanted_again:
         assert rank(residency, "law", "code") == []
-        assert residency.on_load_finished(law, 0.0) == [Warm(law)]
+        assert residency.on_load_finished(LAW, 0.0) == [Warm(LAW)]
     else:
-        told = residency.on_load_finished(law, 0.0)
-        assert told[0] == Freed(law, 64, 0)
+        told = residency.on_load_finished(LAW, 0.0)
+        assert told[0] == Freed(LAW, 64, 0)
         assert started(told) == ["math"]
     snapshot = residency.snapshot(0.0)
     assert snapshot.resident_bytes + snapshot.reserved_bytes == 128
@@ -187,20 +180,19 @@ def test_a_cancelled_load_that_is_wanted_again_starts_anew_as_another_generation
     rank(residency, "law", "code")
     rank(residency, "math", "code")
     rank(residency, "law", "code")
-    told = residency.on_load_cancelled(ResidentDraft("law", 1), 0.0)
+    told = residency.on_load_cancelled(LAW, 0.0)
     assert only(StartLoad, told)[0].draft == ResidentDraft("law", 2)
-    assert residency.on_load_finished(ResidentDraft("law", 1), 0.0) == []
+    assert residency.on_load_finished(LAW, 0.0) == []
 
 
 def test_a_draft_discarded_while_it_is_warmed_is_freed_when_the_decoder_has_done_with_it() -> None:
     """The decoder's thread would compute with weights that are being overwritten."""
     residency = cache()
     rank(residency, "law", "code")
-    law = ResidentDraft("law", 1)
-    residency.on_load_finished(law, 0.0)
+    residency.on_load_finished(LAW, 0.0)
     assert rank(residency, "code", "math") == []
-    told = residency.on_warmed(law, 0.0)
-    assert told[0] == Freed(law, 64, 0)
+    told = residency.on_warmed(LAW, 0.0)
+    assert told[0] == Freed(LAW, 64, 0)
     assert started(told) == ["math"]
 
 
@@ -209,12 +201,12 @@ def test_fifty_failures_in_a_row_leak_nothing_and_leave_residents_serving() -> N
     residency = cache()
     rank(residency, "law", "code")
     load(residency, "law")
-    law, now, waits = ResidentDraft("law", 1), 0.0, []
+    now, waits = 0.0, []
     for generation in range(1, 51):
         told = residency.on_load_failed(ResidentDraft("code", generation), "code.safetensors: 1 byte short", now)
         waits.append(only(Failed, told)[0].retry_in_s)
         assert only(Failed, told)[0].error == "code.safetensors: 1 byte short"
-        assert only(Announce, told)[0].resident == (law,)
+        assert only(Announce, told)[0].resident == (LAW,)
         assert only(Announce, told)[0].unavailable == ("code",)
         snapshot = residency.snapshot(now)
         assert (snapshot.resident_bytes, snapshot.reserved_bytes) == (64, 0)
@@ -233,7 +225,7 @@ def test_a_quarantined_draft_leaves_its_place_to_the_next_best() -> None:
     """A broken file would cost one of the K places for a minute."""
     residency = cache()
     rank(residency, "law", "code", "math")
-    told = residency.on_load_failed(ResidentDraft("law", 1), "gone", 0.0)
+    told = residency.on_load_failed(LAW, "gone", 0.0)
     assert started(told) == ["math"]
     assert residency.snapshot(0.0).unavailable == ("law",)
 
@@ -284,7 +276,7 @@ def test_a_shared_base_is_read_once_and_counted_once() -> None:
     residency = cache(capacity=2, budget=768, specs=adapters())
     told = rank(residency, "law", "code")
     assert [(s.draft.name, s.nbytes) for s in only(StartLoad, told)] == [("law", 704)], "code waits for the base"
-    told = residency.on_load_finished(ResidentDraft("law", 1), 0.0)
+    told = residency.on_load_finished(LAW, 0.0)
     (start,) = only(StartLoad, told)
     assert (start.draft.name, start.nbytes) == ("code", 64)
     assert [(p.artefact, p.present) for p in start.placements] == [("base", True), ("code adapter", False)]
@@ -296,7 +288,7 @@ def test_a_base_whose_load_failed_is_read_by_the_next_draft() -> None:
     """The second adapter would run over a base that was never read."""
     residency = cache(capacity=2, budget=768, specs=adapters())
     rank(residency, "law", "code")
-    told = residency.on_load_failed(ResidentDraft("law", 1), "gone", 0.0)
+    told = residency.on_load_failed(LAW, "gone", 0.0)
     (start,) = only(StartLoad, told)
     assert (start.draft.name, start.nbytes) == ("code", 704)
     assert not any(place.present for place in start.placements)
@@ -307,14 +299,14 @@ def test_a_decoder_that_started_anew_is_told_everything_again() -> None:
     residency = cache()
     rank(residency, "law", "code")
     load(residency, "law")
-    residency.on_ack(1, ResidentDraft("law", 1), 0.0)
-    residency.on_load_finished(ResidentDraft("code", 1), 0.0)  # being warmed when the decoder dies
+    residency.on_ack(1, LAW, 0.0)
+    residency.on_load_finished(CODE, 0.0)  # being warmed when the decoder dies
     (announce,) = residency.on_ack(0, None, 0.0)
     assert isinstance(announce, Announce)
     assert announce.epoch == 2
     assert {draft.name for draft in announce.resident} == {"law", "code"}
     assert residency.snapshot(0.0).active is None
-    assert residency.on_warmed(ResidentDraft("code", 1), 0.0) == []
+    assert residency.on_warmed(CODE, 0.0) == []
 
 
 def test_the_first_decoder_is_told_nothing_when_there_is_nothing_to_tell() -> None:
@@ -338,13 +330,9 @@ def test_a_bad_ranking_is_refused_and_changes_nothing(order: tuple[str, ...], sc
 
 def test_useful_and_wasted_prefetches_are_told_apart() -> None:
     """The summary would praise prefetching that nobody used."""
-    residency = cache()
-    rank(residency, "law", "code")
-    load(residency, "law")
-    load(residency, "code")
-    acknowledge(residency, ResidentDraft("law", 1))
+    residency = decoding_with_law_beside_code()
     rank(residency, "law", "math")
-    acknowledge(residency, ResidentDraft("law", 1))
+    acknowledge(residency, LAW)
     counts = residency.counts
     assert (counts.loads, counts.evictions, counts.useful, counts.wasted) == (2, 1, 1, 1)
 

@@ -1,6 +1,6 @@
 """Read one draft from storage into its place in the arena, and bind a runner to it."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple, Protocol
 
 from memspec_actors.errors import LoadError
@@ -9,7 +9,7 @@ from memspec_actors.models.drafting.arena import WeightArena
 from memspec_actors.models.drafting.device_slots import DeviceSlots
 from memspec_actors.models.lean.runner import LeanRunner
 from memspec_actors.models.runner import Runner
-from memspec_actors.models.weights.loading import LoadReport, Throttle, load_into
+from memspec_actors.models.weights.loading import Cancelled, LoadReport, Progress, Throttle, load_into
 from memspec_actors.models.weights.plan import LoadPlan
 from memspec_actors.protocols.messages import Placement
 
@@ -32,13 +32,7 @@ class DraftReader(Protocol):
         """Tell whether storage is slowed down on purpose."""
         ...
 
-    def read(
-        self,
-        draft: str,
-        placements: Sequence[Placement],
-        cancelled: Callable[[], bool],
-        progress: Callable[[int, int], None],
-    ) -> ReadDraft:
+    def read(self, draft: str, placements: Sequence[Placement], cancelled: Cancelled, progress: Progress) -> ReadDraft:
         """Read a draft into its places; ``progress(done, total)`` counts bytes. Raises LoadError naming the file."""
         ...
 
@@ -64,13 +58,7 @@ class ArenaReader:
     def emulated(self) -> bool:
         return self._throttle is not None
 
-    def read(
-        self,
-        draft: str,
-        placements: Sequence[Placement],
-        cancelled: Callable[[], bool],
-        progress: Callable[[int, int], None],
-    ) -> ReadDraft:
+    def read(self, draft: str, placements: Sequence[Placement], cancelled: Cancelled, progress: Progress) -> ReadDraft:
         """Read the one artefact that a draft is."""
         (placement,) = placements
         plan = self._plans[draft]

@@ -13,7 +13,10 @@ from memspec_actors.models.weights.plan import LoadPlan
 from memspec_actors.models.weights.segments import Segment
 from memspec_actors.models.weights.source import WeightSource
 
-__all__ = ["LoadReport", "Throttle", "load_into"]
+__all__ = ["Cancelled", "LoadReport", "Progress", "Throttle", "load_into"]
+
+Cancelled = Callable[[], bool]  # whether a load was given up
+Progress = Callable[[int, int], None]  # (bytes done, bytes in all)
 
 HOST_CHUNK_BYTES = 1 << 20  # read at once straight into the host's memory
 MAX_SLEEP_S = 0.01  # how long a cancellation may go unnoticed under a throttle
@@ -47,7 +50,7 @@ class Throttle:
         self._lock = threading.Lock()
         self._free_at = 0.0
 
-    def wait(self, nbytes: int, cancelled: Callable[[], bool]) -> None:
+    def wait(self, nbytes: int, cancelled: Cancelled) -> None:
         """Return when such storage would have delivered the next ``nbytes``, or soon after a cancellation."""
         with self._lock:
             self._free_at = max(self._free_at, self._clock()) + nbytes / self.bytes_per_second
@@ -65,8 +68,8 @@ def load_into(
     view: Tensor,
     *,
     chunk_bytes: int | None = None,
-    cancelled: Callable[[], bool] = lambda: False,
-    progress: Callable[[int, int], None] = lambda done, total: None,
+    cancelled: Cancelled = lambda: False,
+    progress: Progress = lambda done, total: None,
     throttle: Throttle | None = None,
     transfer: Transfer | None = None,
 ) -> LoadReport:
