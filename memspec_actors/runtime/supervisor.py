@@ -1,7 +1,9 @@
 """The system of actors: starts them in order, keeps them alive, stops them in reverse."""
 
 import asyncio
+import atexit
 import logging
+import weakref
 from collections.abc import Callable
 from types import TracebackType
 from typing import Any, NoReturn, Self, TypeVar
@@ -21,6 +23,8 @@ __all__ = ["ActorSystem"]
 M = TypeVar("M")
 
 _log = logging.getLogger(__name__)
+
+_entered: "weakref.WeakSet[ActorSystem]" = weakref.WeakSet()
 
 
 class ActorSystem:
@@ -90,6 +94,9 @@ class ActorSystem:
             raise RuntimeError("a system of actors can be started only once")
         # One task of its own holds the task group, so that no cancel scope is left open in the caller's task.
         self._supervisor = asyncio.create_task(self._supervise(), name="actor-system")
+        _entered.add(self)
+        atexit.unregister(_leave_entered)
+        atexit.register(_leave_entered)  # last, to be the first that runs: while threads still do what actors ask for
         try:
             await self._settled.wait()
         except asyncio.CancelledError:
@@ -144,6 +151,19 @@ class ActorSystem:
         if cancelled is not None:
             raise cancelled
 
+    def leave_at_exit(self) -> None:
+        """Stop a system that nobody has left, on its own loop, if that is neither running nor closed.
+
+        CPython before 3.12 crashes on tasks that are still waiting when asyncio is gone. Generators of that loop are
+        closed, too: in one of them the system may have been entered.
+        """
+        supervisor = self._supervisor
+        if supervisor is not None and not supervisor.done():
+            loop = supervisor.get_loop()
+            if not loop.is_running() and not loop.is_closed():
+                loop.run_until_complete(self._shut_down(supervisor))
+                loop.run_until_complete(loop.shutdown_asyncgens())
+
     def _raise_startup_error(self, supervisor: asyncio.Task[None]) -> NoReturn:
         error = supervisor.exception() or self.failure
         assert error is not None, "the supervisor ended though every actor had started"
@@ -169,3 +189,8 @@ class ActorSystem:
             self._on_event(event)
         except Exception:  # noqa: BLE001 - it is logged, and whoever only looks on must not stop the system
             _log.exception("the observer of the actor system failed on %r", event)
+
+
+def _leave_entered() -> None:
+    for system in list(_entered):
+        system.leave_at_exit()

@@ -1,6 +1,8 @@
 """Stopping: in order, within the deadline, with nobody left waiting and no task left behind."""
 
 import asyncio
+import subprocess
+import sys
 from collections.abc import AsyncIterator
 
 import anyio
@@ -320,3 +322,43 @@ def test_may_be_entered_and_left_in_different_tasks() -> None:
 
     run_virtual(scenario)
     assert diary[-1] == "w stopped"
+
+
+@pytest.mark.parametrize("place", ["system", "generator"])
+def test_system_that_nobody_left_stops_at_the_end_of_the_process(place: str) -> None:
+    """CPython 3.11 would crash on tasks that still wait; a generator that entered it would never come to its end."""
+    program = f"""
+import asyncio
+import subprocess
+import sys
+from contextlib import asynccontextmanager
+from memspec_actors.runtime import Actor, ActorSystem, Workers
+
+class Busy(Actor[str]):
+    async def receive(self, message):
+        await workers.run(print, message)
+    async def stopped(self):
+        print(await workers.run(str, "stopped"))
+
+@asynccontextmanager
+async def opened():
+    try:
+        async with system:
+            yield system
+    finally:
+        print("left")
+
+async def main():
+    place = opened() if {place!r} == "generator" else system
+    await place.__aenter__()
+    await ref.ask("asked", timeout_s=30)
+    return place
+
+workers, system = Workers("w"), ActorSystem()
+ref = system.spawn("busy", Busy)
+loop = asyncio.new_event_loop()
+place = loop.run_until_complete(main())
+"""
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False)
+    told = ["asked", "stopped", *(["left"] if place == "generator" else [])]
+    assert (ended.returncode, ended.stderr, ended.stdout.split()) == (0, "", told)
