@@ -1,7 +1,5 @@
 """The residency state machine, one scenario at a time."""
 
-import subprocess
-import sys
 from collections.abc import Sequence
 from typing import TypeVar
 
@@ -309,11 +307,6 @@ def test_a_decoder_that_started_anew_is_told_everything_again() -> None:
     assert residency.on_warmed(CODE, 0.0) == []
 
 
-def test_the_first_decoder_is_told_nothing_when_there_is_nothing_to_tell() -> None:
-    """An empty announcement at every start."""
-    assert cache().on_ack(0, None, 0.0) == []
-
-
 @pytest.mark.parametrize(
     ("order", "scores"), [(("law", "latin"), (1.0, 0.0)), (("law", "law"), (1.0, 0.0)), (("law", "code"), (1.0,))]
 )
@@ -341,14 +334,3 @@ def test_a_capacity_of_nothing_is_refused() -> None:
     """Nothing could ever be resident, and nobody would know why."""
     with pytest.raises(ValueError, match="capacity is 0"):
         Residency([one_file("law")], capacity=0, budget_bytes=64)
-
-
-def test_decisions_import_no_numerical_library() -> None:
-    """`memspec --help` would take seconds."""
-    modules = "memory working_set residency rankers pick".split()
-    imports = "; ".join(f"import memspec_actors.scheduling.{module}" for module in modules)
-    heavy = "{'torch', 'transformers', 'scipy'} & set(sys.modules)"
-    done = subprocess.run(
-        [sys.executable, "-c", f"import sys; {imports}; print({heavy})"], capture_output=True, text=True, check=True
-    )
-    assert done.stdout.strip() == "set()"

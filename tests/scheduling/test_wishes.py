@@ -91,13 +91,6 @@ def test_a_pinned_draft_stays_whatever_the_ranking_until_it_is_unpinned() -> Non
     assert cache.rank("general", "code") == {"general", "code"}
 
 
-def test_a_policy_that_wants_one_draft_gets_it_beside_the_pinned_ones() -> None:
-    """A pin would take the place of the only draft that such a policy decodes with."""
-    cache = Cache()
-    cache.wish("pin", "math")
-    assert cache.rank("code", "general", depth=1) == {"math", "code"}
-
-
 @pytest.mark.parametrize("active", [True, False])
 def test_an_unloaded_draft_is_freed_even_if_it_decodes(active: bool) -> None:
     """It would stay in memory; or be freed before decoding has moved on."""

@@ -31,7 +31,7 @@ def test_states_of_a_load_follow_one_another(run: RealRun) -> None:
 
 def test_requests_are_those_of_their_results(run: RealRun) -> None:
     story = tell_story(run.records)
-    for served, result in zip(story.requests, run.results, strict=False):
+    for served, result in zip(story.requests, run.results, strict=True):
         assert (served.id, served.tokens, served.reason) == (
             result.request_id,
             result.usage.completion_tokens,

@@ -1,1 +1,1 @@
-"""The MemSpec paper's evaluation: what the scripts of ``bench/`` found, beside what the paper says."""
+"""The papers' evaluations: what the scripts of ``bench/`` found, beside what the papers say."""

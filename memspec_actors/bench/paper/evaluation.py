@@ -1,4 +1,4 @@
-"""The paper's evaluation, study by study: what each figure and table says, and what is to be reached here.
+"""The papers' evaluations, study by study: what each figure and table says, and what is to be reached here.
 
 Goals are those of mixed prompts on storage on which a load takes 2.7 iterations, if nothing else is said.
 """
@@ -17,7 +17,7 @@ LEVEL = 0.95  # the paper calls gains unchanged that differ by less
 
 
 class Study(NamedTuple):
-    """One script of ``bench/``, what it answers, and what the paper claims."""
+    """One script of ``bench/``, what it answers, and what the papers claim."""
 
     name: str
     title: str
