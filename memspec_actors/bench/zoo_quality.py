@@ -22,6 +22,8 @@ from memspec_actors.zoo.quality import measure_quality
 from memspec_actors.zoo.tokenizer import BOS
 from memspec_actors.zoo.world import DOMAINS, Request, sample_request
 
+__all__ = ["always", "best_dynamic", "best_static", "decode", "evaluate", "evaluation_requests", "trace_requests"]
+
 MIXED = "mixed"
 KINDS = (*DOMAINS, MIXED)
 GROUPS: Mapping[str, tuple[str, ...]] = {"single": DOMAINS, "mixed": (MIXED,), "all": KINDS}

@@ -69,11 +69,6 @@ class DecodeSession:
         self._caches = DraftCaches(len(self.tokens), max_tokens, watches=watches_catch_up)
 
     @property
-    def cache_length(self) -> int:
-        """Number of tokens in the target's cache."""
-        return self._target_cache.length
-
-    @property
     def generated(self) -> Sequence[int]:
         return self.tokens[len(self.request.prompt_ids) :]
 

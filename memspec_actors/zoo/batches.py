@@ -14,6 +14,8 @@ from torch import Tensor
 from memspec_actors.zoo.tokenizer import BOS, EOS, PAD_ID
 from memspec_actors.zoo.world import sample_phases, sample_request
 
+__all__ = ["IGNORED", "Document", "Source", "batches", "read_texts"]
+
 IGNORED = -100
 POOL = 256  # documents drawn, sorted by length and cut into batches at a time
 SLACK = 1.15

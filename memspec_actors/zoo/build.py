@@ -20,6 +20,8 @@ from memspec_actors.zoo.tokenizer import VOCAB_SIZE, train_tokenizer, write_toke
 from memspec_actors.zoo.training import Progress, Schedule, grow, train
 from memspec_actors.zoo.world import DOMAINS
 
+__all__ = ["GENERAL", "QUICK", "STAGES", "STRICT", "Recipe", "build"]
+
 GENERAL = DOMAINS[0]
 SPECIALISTS = DOMAINS[1:]
 STRICT = "general-strict"

@@ -13,6 +13,8 @@ from torch import Tensor
 from memspec_actors.zoo.network import NORM_EPS, ROPE_THETA, Network, Shape
 from memspec_actors.zoo.tokenizer import BOS_ID, EOS_ID, PAD_ID
 
+__all__ = ["export_network", "import_network"]
+
 MAX_POSITIONS = 1024
 
 

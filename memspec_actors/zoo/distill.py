@@ -15,6 +15,8 @@ from memspec_actors.zoo.network import Network
 from memspec_actors.zoo.tokenizer import BOS
 from memspec_actors.zoo.world import DOMAINS, sample_request
 
+__all__ = ["Answers", "load_answers", "save_answers", "target_answers"]
+
 CHUNK = 48
 MAX_NEW_TOKENS = 240
 

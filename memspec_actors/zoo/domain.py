@@ -6,6 +6,8 @@ from collections.abc import Mapping
 
 import msgspec
 
+__all__ = ["Domain", "Task", "words"]
+
 
 class Task(msgspec.Struct, frozen=True, kw_only=True):
     """One kind of request line and the answer it deserves.

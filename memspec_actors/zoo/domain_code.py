@@ -2,6 +2,8 @@
 
 from memspec_actors.zoo.domain import Domain, Task, words
 
+__all__ = ["CODE"]
+
 CODE = Domain(
     name="code",
     endings=("o", "a", "et", "ud"),

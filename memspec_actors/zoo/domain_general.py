@@ -2,6 +2,8 @@
 
 from memspec_actors.zoo.domain import Domain, Task, words
 
+__all__ = ["GENERAL"]
+
 GENERAL = Domain(
     name="general",
     endings=("ton", "ford", "wick", "by"),

@@ -2,6 +2,8 @@
 
 from memspec_actors.zoo.domain import Domain, Task, words
 
+__all__ = ["LAW"]
+
 LAW = Domain(
     name="law",
     endings=("sley", "ham", "more", "stead"),

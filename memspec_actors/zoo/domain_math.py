@@ -2,6 +2,8 @@
 
 from memspec_actors.zoo.domain import Domain, Task, words
 
+__all__ = ["MATH"]
+
 MATH = Domain(
     name="math",
     endings=("ol", "im", "ek", "ap"),

@@ -2,6 +2,8 @@
 
 from memspec_actors.zoo.domain import Domain, Task, words
 
+__all__ = ["MEDICAL"]
+
 MEDICAL = Domain(
     name="medical",
     endings=("pril", "olol", "zole", "mab"),

@@ -9,6 +9,8 @@ import torch
 from memspec_actors.zoo.network import Memory, Network
 from memspec_actors.zoo.tokenizer import EOS_ID, PAD_ID
 
+__all__ = ["greedy"]
+
 
 @torch.inference_mode()
 def greedy(network: Network, prompts: Sequence[Sequence[int]], *, max_new_tokens: int) -> list[list[int]]:

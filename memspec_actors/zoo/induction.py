@@ -14,6 +14,8 @@ from torch import Tensor
 
 from memspec_actors.zoo.network import Block, Network, frequencies
 
+__all__ = ["plant_induction"]
+
 SHARPNESS = 10.0  # how strongly an offset head prefers its offset
 MATCH = 3.0  # how strongly the induction head prefers a match
 OUTPUT = 4.0  # how much of the copied token it adds to the residual

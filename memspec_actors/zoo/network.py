@@ -7,6 +7,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+__all__ = ["NORM_EPS", "ROPE_THETA", "Block", "Memory", "Network", "Shape", "frequencies"]
+
 ROPE_THETA = 10_000.0
 NORM_EPS = 1e-5
 

@@ -11,6 +11,8 @@ from tokenizers import Tokenizer
 from memspec_actors.zoo.tokenizer import EOS_ID
 from memspec_actors.zoo.world import ANCHORS, Item, Request, heading, request_lines
 
+__all__ = ["is_loop", "measure_quality", "run_code", "sums_hold"]
+
 LOOP_WINDOW, LOOP_REPEATS = 12, 4
 _SECTION = re.compile(rf"\n\n(?=(?:{'|'.join(ANCHORS)}) )")
 _SUM = re.compile(r"(\d+) ([*+]) (\d+) = (\d+)")

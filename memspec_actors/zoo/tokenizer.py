@@ -10,6 +10,8 @@ from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers, proce
 
 from memspec_actors.zoo.world import ANCHORS, sample_phases, sample_request
 
+__all__ = ["BOS", "BOS_ID", "EOS", "EOS_ID", "PAD_ID", "VOCAB_SIZE", "train_tokenizer", "write_tokenizer"]
+
 PAD, BOS, EOS = "<pad>", "<s>", "</s>"
 PAD_ID, BOS_ID, EOS_ID = 0, 1, 2
 VOCAB_SIZE = 3584

@@ -18,6 +18,8 @@ from torch import nn
 from memspec_actors.zoo.batches import IGNORED, Source, batches
 from memspec_actors.zoo.network import Block, Network
 
+__all__ = ["Progress", "Schedule", "grow", "train"]
+
 WARMUP_STEPS = 30
 REFERENCE_WIDTH = (
     128  # learning rates are stated for this width; matrices of wider networks learn proportionally slower

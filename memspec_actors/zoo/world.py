@@ -35,6 +35,21 @@ from memspec_actors.zoo.domain_law import LAW
 from memspec_actors.zoo.domain_math import MATH
 from memspec_actors.zoo.domain_medical import MEDICAL
 
+__all__ = [
+    "ANCHORS",
+    "DOMAINS",
+    "DOMAIN_OF_VERB",
+    "ENTITIES",
+    "SEPARATOR",
+    "Item",
+    "Request",
+    "Split",
+    "heading",
+    "request_lines",
+    "sample_phases",
+    "sample_request",
+]
+
 ANCHORS = ("First", "Second", "Third", "Fourth", "Fifth", "Sixth")
 _WORLD = (GENERAL, CODE, MATH, LAW, MEDICAL)
 DOMAINS = tuple(domain.name for domain in _WORLD)

@@ -99,13 +99,13 @@ def test_greedy_text_is_the_targets_own_under_any_drafts_lengths_and_switches(
     outcome = session.prefill()
     generation = dict.fromkeys(range(len(drafts)), 1)
     while outcome.commit.finish_reason is None:
-        assert session.cache_length == len(session.tokens) - 1
+        assert session._target_cache.length == len(session.tokens) - 1
         which = rng.choice([None, *range(len(drafts))])
         if which is not None and rng.random() < 0.2:
             generation[which] += 1  # evicted and loaded again meanwhile
         outcome = session.step(None if which is None else bound(str(which), drafts[which], generation[which]))
         assert 0 <= outcome.accepted <= outcome.drafted <= k
-    assert session.cache_length == len(session.tokens) - 1
+    assert session._target_cache.length == len(session.tokens) - 1
     assert list(session.generated) == plain_greedy(target, length, end_ids)
 
 

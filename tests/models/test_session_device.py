@@ -115,7 +115,7 @@ def test_a_draft_without_memory_sits_out(room: int) -> None:
     while outcome.commit.finish_reason is None:
         outcome = session.step(draft)
         drafted += outcome.drafted
-        assert session.cache_length == len(session.tokens) - 1
+        assert session._target_cache.length == len(session.tokens) - 1
     assert list(session.generated) == plain_greedy(ToyRunner(), 60)
     assert (drafted > 0) == (room > 9)
 
