@@ -1,6 +1,6 @@
 """The Predictor: rank the drafts at every scheduling point, beside decoding."""
 
-from time import perf_counter_ns
+from time import perf_counter_ns, thread_time_ns
 
 from memspec_actors.protocols.events import PredictionMade
 from memspec_actors.protocols.messages import (
@@ -38,14 +38,17 @@ class Predictor(Actor[PredictorMessage]):
         self._workers = workers
         self._log = log
         self._said: tuple[str, int, tuple[str, ...], int | None] | None = None
+        self._untold_us = 0.0  # processor time of rankings since the last that was news
 
     async def receive(self, message: PredictorMessage) -> None:
-        ranking, observed, predict_us = await self._workers.run(_timed, self._pool, message)
+        ranking, observed, predict_us, cpu_us = await self._workers.run(_timed, self._pool, message)
+        self._untold_us += cpu_us
         depth = self._pool.policy_of(message.policy).depth if ranking.depth is None else ranking.depth
         said = message.request_id, message.interval, ranking.order, depth
         if said == self._said and not ranking.to_hear:
             return  # amid an interval only a change, or a question, is news
         self._said = said
+        cpu_us, self._untold_us = self._untold_us, 0.0
         answer = DraftRanking(
             request_id=message.request_id,
             interval=message.interval,
@@ -54,7 +57,7 @@ class Predictor(Actor[PredictorMessage]):
             depth=depth,
             to_hear=ranking.to_hear,
             observed=observed,
-            predict_us=predict_us,
+            cpu_us=cpu_us,
         )
         self._decoder.tell(answer)
         self._cache_manager.tell(answer)
@@ -67,12 +70,15 @@ class Predictor(Actor[PredictorMessage]):
                 order=ranking.order,
                 scores=ranking.scores,
                 predict_us=predict_us,
+                cpu_us=cpu_us,
                 context_tokens=len(message.prompt_ids) + len(message.recent_ids),
             )
         )
 
 
-def _timed(pool: RankerPool, point: PredictorMessage) -> tuple[Ranking, int, float]:
-    started = perf_counter_ns()
+def _timed(pool: RankerPool, point: PredictorMessage) -> tuple[Ranking, int, float, float]:
+    """Rank, and tell how long it took in all and in processor time, both in microseconds."""
+    started, computed = perf_counter_ns(), thread_time_ns()
     ranking, observed = pool.rank(point)
-    return ranking, observed, (perf_counter_ns() - started) / 1e3
+    cpu_us = (thread_time_ns() - computed) / 1e3
+    return ranking, observed, (perf_counter_ns() - started) / 1e3, cpu_us

@@ -31,8 +31,8 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
     ``tokens_per_second`` is all decoding but the prompt's encoding and its token, the geometric mean over runs, and
     ``normalized`` the same over the base policy's; ``steady_tokens_per_second`` leaves out what was decoded before the
     first draft was there, ``startup_share`` of decode time. ``latency_s`` is the mean time of a whole request,
-    ``prediction_busy_share`` the time that ranking took beside decoding, over decode time. ``switches``, ``loads`` and
-    ``wasted_loads`` (freed unused) are means per prompt.
+    ``prediction_busy_share`` the processor time of ranking beside decoding, over decode time. ``switches``, ``loads``
+    and ``wasted_loads`` (freed unused) are means per prompt.
     """
 
     dataset: str

@@ -93,12 +93,17 @@ class RequestAccepted(Event, frozen=True, kw_only=True):
 
 
 class PredictionMade(Event, frozen=True, kw_only=True):
-    """The Predictor ranked the drafts for a scheduling point."""
+    """The Predictor ranked the drafts for a scheduling point.
+
+    It was at it for ``predict_us``. ``cpu_us`` is how long it kept a processor core busy, with this ranking and those
+    before it that were no news; the rest it waited, for a core or for Python's lock.
+    """
 
     policy: str
     order: tuple[str, ...]
     scores: tuple[float | None, ...]  # null is infinite: a bandit ranks first what it has not tried yet
     predict_us: float
+    cpu_us: float
     context_tokens: int
 
 

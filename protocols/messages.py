@@ -123,7 +123,8 @@ class DraftRanking(Message, frozen=True):
     """Rank drafts, best first, with one score each; latest wins. Goes to the Decoder and the CacheManager.
 
     Only the first ``depth`` are to be in memory (None: as many as fit). ``observed`` is the number of the request's
-    iterations that the ranking takes into account. Drafts ``to_hear`` are to read along, if they are in memory.
+    iterations that the ranking takes into account, ``cpu_us`` the processor time of all since the last that was
+    told. Drafts ``to_hear`` are to read along, if they are in memory.
     """
 
     request_id: str
@@ -132,7 +133,7 @@ class DraftRanking(Message, frozen=True):
     scores: tuple[float, ...]
     depth: int | None
     observed: int
-    predict_us: float
+    cpu_us: float
     to_hear: tuple[str, ...] = ()
 
 

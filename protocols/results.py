@@ -136,7 +136,7 @@ class Scheduling(msgspec.Struct, frozen=True, kw_only=True):
     evictions: int
     wasted_loads: int  # of drafts freed before they ever ran
     predictions: int
-    prediction_busy_share: float  # time the Predictor computed, over decode time; overlapped with decoding
+    prediction_busy_share: float  # processor time of rankings over decode time; overlapped with decoding
     emulated_storage: bool
     share: Share
     drafts: dict[str, DraftFigures]

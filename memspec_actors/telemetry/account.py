@@ -37,7 +37,7 @@ class RequestAccount:
     residency_counts: Callable[[], ResidencyCounts]
     switches: int = 0
     predictions: int = 0
-    predict_us: float = 0.0
+    ranking_cpu_us: float = 0.0
     counters: SpeculationCounters = field(default_factory=SpeculationCounters)
     _counts_before: ResidencyCounts | None = None
     _last_draft: str | None = None
@@ -57,7 +57,7 @@ class RequestAccount:
 
     def add_ranking(self, ranking: DraftRanking) -> None:
         self.predictions += 1
-        self.predict_us += ranking.predict_us
+        self.ranking_cpu_us += ranking.cpu_us
 
     def add_iteration(self, report: IterationReport) -> None:
         self.counters.add_report(report)
@@ -123,7 +123,7 @@ class RequestAccount:
             evictions=now.evictions - before.evictions,
             wasted_loads=now.wasted - before.wasted,
             predictions=self.predictions,
-            prediction_busy_share=self.predict_us / 1e6 / decode_s if decode_s > 0 else 0.0,
+            prediction_busy_share=self.ranking_cpu_us / 1e6 / decode_s if decode_s > 0 else 0.0,
             emulated_storage=self.emulated_storage,
             startup_tokens=self._startup_tokens if drafted else 0,
             startup_s=self._startup_s if drafted else 0.0,

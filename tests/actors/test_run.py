@@ -47,7 +47,7 @@ def begun(caller: Caller | None = None, *, stop: Sequence[str] = (), **options: 
 def ranking(*order: str, interval: int = 0, observed: int = 0, to_hear: tuple[str, ...] = ()) -> DraftRanking:
     return DraftRanking(
         request_id="r0", interval=interval, order=order, scores=tuple(1.0 / (i + 1) for i in range(len(order))),
-        depth=None, observed=observed, predict_us=1.0, to_hear=to_hear,
+        depth=None, observed=observed, cpu_us=1.0, to_hear=to_hear,
     )  # fmt: skip
 
 

@@ -54,7 +54,7 @@ def good_records() -> list[Event]:
         ),
         events.PredictionMade(
             actor="predictor", request_id="r1", interval=0, policy="memspec", order=("code",), scores=(1.0,),
-            predict_us=2000.0, context_tokens=3,
+            predict_us=2000.0, cpu_us=900.0, context_tokens=3,
         ),
         events.RankingApplied(actor="cache_manager", request_id="r1", interval=0, order=("code",)),
         events.DraftLoadStarted(actor="cache_manager", draft=CODE, nbytes=10, resident_bytes=0, reserved_bytes=10),

@@ -344,6 +344,7 @@ def test_draft_that_was_never_tried_has_a_score_that_can_be_read(tmp_path: Path)
     log.write(
         PredictionMade(
             actor="predictor", policy="mab-sync", order=("a", "b"), scores=(float("inf"), 0.5), predict_us=1.0,
+            cpu_us=1.0,
             context_tokens=1,
         )
     )  # fmt: skip

@@ -40,7 +40,7 @@ class RequestBook:
 
     def __init__(self, accepted: RequestAccepted, queue_depth: int) -> None:
         self.loads = self.evictions = self.predictions = 0
-        self.predict_us = 0.0
+        self.ranking_cpu_us = 0.0
         self._accepted = accepted
         self._queue_depth = queue_depth
         self._counters = SpeculationCounters()
@@ -89,7 +89,7 @@ class RequestBook:
             loads=self.loads,
             evictions=self.evictions,
             predictions=self.predictions,
-            prediction_busy_share=_rate(self.predict_us / 1e6, decode_s),
+            prediction_busy_share=_rate(self.ranking_cpu_us / 1e6, decode_s),
             largest_gap_ms=self._largest_gap_us / 1e3,
         )
 

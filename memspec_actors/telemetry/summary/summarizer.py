@@ -38,7 +38,7 @@ class Summarizer:
         self._residency = ResidencyBook()
         self._by_draft: dict[str, SpeculationCounters] = {}
         self._domains: dict[str, DomainBook] = {}
-        self._predict_us: dict[tuple[str | None, int | None], float] = {}
+        self._ranking_cpu_us: dict[tuple[str | None, int | None], float] = {}
         self._predict_ms: list[float] = []
         self._crashes: Counter[str] = Counter()
         self._restarts: Counter[str] = Counter()
@@ -49,7 +49,7 @@ class Summarizer:
         self._is_fresh = True
         self._requests += [book.summary(None) for book in self._open.values()]
         self._open.clear()
-        self._predict_us.clear()
+        self._ranking_cpu_us.clear()
         self._residency.begin()
 
     def see(self, event: Event | UnknownEvent) -> None:
@@ -66,12 +66,12 @@ class Summarizer:
         match event:
             case events.Iteration():
                 self._iterate(event)
-            case events.PredictionMade(predict_us=predict_us):
+            case events.PredictionMade(predict_us=predict_us, cpu_us=cpu_us):
                 self._predict_ms.append(predict_us / 1e3)
-                self._predict_us[event.request_id, event.interval] = predict_us
+                self._ranking_cpu_us[event.request_id, event.interval] = cpu_us
             case events.RankingApplied(actor="decoder", request_id=str(request_id)) if request_id in self._open:
                 self._open[request_id].predictions += 1
-                self._open[request_id].predict_us += self._predict_us.pop((request_id, event.interval), 0.0)
+                self._open[request_id].ranking_cpu_us += self._ranking_cpu_us.pop((request_id, event.interval), 0.0)
             case events.RequestAccepted(request_id=str(request_id)):
                 self._open[request_id] = RequestBook(event, len(self._open))
             case events.RequestFinished(request_id=str(request_id)) if request_id in self._open:
