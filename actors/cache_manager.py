@@ -151,9 +151,10 @@ class CacheManager(Actor[CacheManagerMessage]):
                 return residency.on_load_failed(message.draft, message.error, now)
             case LoadCancelled():
                 instructions = residency.on_load_cancelled(message.draft, now)
-                reserved = residency.snapshot(now).reserved_bytes
                 self._log.write(
-                    events.DraftLoadCancelled(actor=self.name, draft=message.draft, reserved_bytes=reserved)
+                    events.DraftLoadCancelled(
+                        actor=self.name, draft=message.draft, reserved_bytes=residency.reserved_bytes
+                    )
                 )
                 return instructions
             case BackoffPassed():

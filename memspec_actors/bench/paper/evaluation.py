@@ -5,9 +5,10 @@ Goals are those of mixed prompts on storage on which a load takes 2.7 iterations
 
 from typing import NamedTuple
 
-from memspec_actors.bench.methods_report import MAX_LOSS
 from memspec_actors.bench.paper.claims import Claim
-from memspec_actors.bench.paper.figures import Quotient, Ratio, best_speedup, busy, scalar, share, wrong_answers
+from memspec_actors.bench.paper.figures import Quotient, Ratio, busy, scalar, share
+from memspec_actors.bench.paper.method_claims import METHOD_CLAIMS
+from memspec_actors.comparison import BASE
 
 __all__ = ["LEFT_OUT", "STUDIES", "Study", "without"]
 
@@ -35,12 +36,16 @@ def _growth(policy: str, above: str, below: str) -> Quotient:
     return Quotient(Ratio(policy, setting=above), Ratio(policy, setting=below))
 
 
-_OVER_GENERAL = "memspec over general-static"
-_PLUS = Claim(says="memspec+ over memspec", ours=Ratio("memspec+", "memspec"), goal=NOISE)
-_OVER_ORACLES = (
-    Claim(says="memspec over domain-oracle", ours=Ratio("memspec", "domain-oracle"), goal=0.97),
-    Claim(says="memspec over oracle-dynamic", ours=Ratio("memspec", "oracle-dynamic"), paper="0.95–0.97", goal=0.92),
-)
+def _over(policy: str, other: str, paper: str = "", goal: float | None = None) -> Claim:
+    """Compare the throughputs of two policies."""
+    return Claim(says=f"{policy} over {other}", ours=Ratio(policy, other), paper=paper, goal=goal)
+
+
+_OVER_GENERAL = _over("memspec", BASE, "1.588", 1.588)
+_OVER_MAB = _over("memspec", "mab-async", "1.407", 1.407)
+_OVER_PLAIN = _over("memspec+", "memspec", goal=NOISE)
+_OVER_DOMAINS = _over("memspec", "domain-oracle", goal=0.97)
+_OVER_DYNAMIC = _over("memspec", "oracle-dynamic", "0.95–0.97", 0.92)
 
 STUDIES = (
     Study(
@@ -48,17 +53,13 @@ STUDIES = (
         "Throughput by policy and domain (figure 6)",
         "Steady-state tokens per second, real runs.",
         (
-            Claim(says=_OVER_GENERAL, ours=Ratio("memspec"), paper="1.588", goal=1.588),
-            Claim(says="memspec over mab-async", ours=Ratio("memspec", "mab-async"), paper="1.407", goal=1.407),
-            *_OVER_ORACLES,
-            Claim(says="oracle-static over general-static", ours=Ratio("oracle-static"), paper="1.225", goal=1.225),
-            Claim(
-                says="oracle-dynamic over oracle-static",
-                ours=Ratio("oracle-dynamic", "oracle-static"),
-                paper="1.249",
-                goal=1.249,
-            ),
-            _PLUS,
+            _OVER_GENERAL,
+            _OVER_MAB,
+            _OVER_DOMAINS,
+            _OVER_DYNAMIC,
+            _over("oracle-static", BASE, "1.225", 1.225),
+            _over("oracle-dynamic", "oracle-static", "1.249", 1.249),
+            _OVER_PLAIN,
         ),
     ),
     Study(
@@ -66,22 +67,13 @@ STUDIES = (
         "The same with drafts as long as pays",
         "As figure 6, but drafts stop by `gain`, as they do where nothing is configured, not after five tokens (the "
         "paper does not say what it drafted); real runs, oracles left at five-token plans.",
-        (
-            Claim(says=_OVER_GENERAL, ours=Ratio("memspec"), paper="1.588", goal=1.588),
-            Claim(says="memspec over mab-async", ours=Ratio("memspec", "mab-async"), paper="1.407", goal=1.407),
-            Claim(says="memspec over domain-oracle", ours=Ratio("memspec", "domain-oracle"), goal=0.97),
-            _PLUS,
-        ),
+        (_OVER_GENERAL, _OVER_MAB, _OVER_DOMAINS, _OVER_PLAIN),
     ),
     Study(
         "unthrottled",
         "The same on storage as it is",
         "What is left of the gains where a load takes next to no time, real runs.",
-        (
-            Claim(says=_OVER_GENERAL, ours=Ratio("memspec")),
-            Claim(says="memspec over mab-async", ours=Ratio("memspec", "mab-async")),
-            _PLUS,
-        ),
+        (_over("memspec", BASE), _over("memspec", "mab-async"), _OVER_PLAIN),
     ),
     Study(
         "breakdown",
@@ -104,12 +96,10 @@ STUDIES = (
         "What each part brings (figure 8)",
         "Without prefetching, without prediction, without going on with what is resident; real runs.",
         (
-            Claim(says="prediction-only over general-static", ours=Ratio("prediction-only"), paper="1.216", goal=1.216),
-            Claim(says=_OVER_GENERAL, ours=Ratio("memspec"), paper="1.588", goal=1.588),
-            Claim(
-                says="memspec over prediction-only", ours=Ratio("memspec", "prediction-only"), paper="1.305", goal=1.0
-            ),
-            Claim(says="memspec over mab-sync", ours=Ratio("memspec", "mab-sync"), goal=1.0),
+            _over("prediction-only", BASE, "1.216", 1.216),
+            _OVER_GENERAL,
+            _over("memspec", "prediction-only", "1.305", 1.0),
+            _over("memspec", "mab-sync", goal=1.0),
         ),
     ),
     Study(
@@ -162,11 +152,12 @@ STUDIES = (
         "The ceiling of these texts",
         "What one who knew the text, or its domains, would reach; replayed.",
         (
-            Claim(says="oracle-dynamic over general-static", ours=Ratio("oracle-dynamic"), paper="1.530"),
-            Claim(says="domain-oracle over general-static", ours=Ratio("domain-oracle")),
-            Claim(says=_OVER_GENERAL, ours=Ratio("memspec"), paper="1.588"),
-            *_OVER_ORACLES,
-            _PLUS,
+            _over("oracle-dynamic", BASE, "1.530"),
+            _over("domain-oracle", BASE),
+            _over("memspec", BASE, "1.588"),
+            _OVER_DOMAINS,
+            _OVER_DYNAMIC,
+            _OVER_PLAIN,
         ),
     ),
     Study(
@@ -245,50 +236,6 @@ STUDIES = (
         "AdaSD's tables: when to stop drafting, what to accept",
         "Every method over vanilla speculative decoding with five tokens, real runs; beside it the paper's figures. "
         "The best data set is one of those on which a method loses no more right answers than the goal allows, if any.",
-        (
-            *(
-                Claim(
-                    says=f"{method}, best data set",
-                    ours=best_speedup(method),
-                    paper=paper,
-                    goal=goal,
-                    flaw=wrong_answers(method),
-                )
-                for method, paper, goal in (
-                    ("gen-only", "1.422", 1.25),
-                    ("gain-only", "", 1.25),
-                    ("adasd", "1.457", 1.46),
-                    ("typical", "", 1.46),
-                )
-            ),
-            *(
-                Claim(
-                    says=f"{method} over assistedgen, geometric mean",
-                    ours=scalar(f"{method} over assistedgen"),
-                    paper=paper,
-                    goal=1.0,
-                )
-                for method, paper in (("adasd", "0.974–1.142"), ("typical", ""))
-            ),
-            *(
-                Claim(
-                    says=f"{method}: right answers lost",
-                    ours=scalar(f"{method}: accuracy lost"),
-                    paper=paper,
-                    goal=MAX_LOSS,
-                    at_most=True,
-                    percent=True,
-                )
-                for method, paper in (("adasd", "< 1.8 %"), ("typical", ""))
-            ),
-            *(
-                Claim(
-                    says=f"{method} over fixed:5, both with memspec, mixed prompts",
-                    ours=scalar(f"{method} with memspec"),
-                    goal=1.0,
-                )
-                for method in ("gen-only", "gain-only")
-            ),
-        ),
+        METHOD_CLAIMS,
     ),
 )
