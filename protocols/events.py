@@ -95,8 +95,8 @@ class RequestAccepted(Event, frozen=True, kw_only=True):
 class PredictionMade(Event, frozen=True, kw_only=True):
     """The Predictor ranked the drafts for a scheduling point.
 
-    It was at it for ``predict_us``. ``cpu_us`` is how long it kept a processor core busy, with this ranking and those
-    before it that were no news; the rest it waited, for a core or for Python's lock.
+    It was at it for ``predict_us``. ``cpu_us`` is how long its thread kept a processor core busy, with this ranking and
+    those before it that were no news; the rest it waited, for a core or for Python's lock.
     """
 
     policy: str

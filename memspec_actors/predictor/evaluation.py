@@ -39,8 +39,9 @@ def evaluate(
     them among the first two. ``by_input`` repeats them for predictors that see only the prompt or only the recent
     tokens, ``mixed`` and ``single`` for prompts of several domains and of one. ``utility_share1`` is the utility of the
     first-ranked draft over that of the best one, ``utility_share2`` that of the better of the first two, ``latency_us``
-    the median time of one ranking in this process, ``share_of_interval`` that over the time of an interval as the trace
-    measured it (None if it did not). Raises TraceError if the predictor was trained on one of the prompts.
+    the median time of one ranking that follows another at once (in a running engine a core has forgotten by the next
+    one what it ran, and it takes more than twice as long), ``share_of_interval`` that over the time of an interval as
+    the trace measured it (None if it did not). Raises TraceError if the predictor was trained on one of the prompts.
     """
     params = params or UtilityParams()
     encoder, file, heads, own = open_artefact(artefact)
