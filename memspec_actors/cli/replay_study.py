@@ -20,12 +20,19 @@ NUM_TEXTS, QUICK_TEXTS, TRACED_TOKENS = 100, 12, 256
 
 
 def replay_study(
-    claim: str | None, measure: Callable[[Replays], Mapping[str, PolicyComparison]], *, profile: str = ORIN_NANO
+    claim: str | None,
+    measure: Callable[[Replays], Mapping[str, PolicyComparison]],
+    *,
+    profile: str = ORIN_NANO,
+    free_runs: bool = False,
 ) -> None:
-    """Replay held-out texts: those of ``--traces``, or of prompts that are traced first."""
+    """Replay held-out texts: those of ``--traces``, or of prompts that are traced first, with ``free_runs`` if asked.
+
+    Stop rules that go by how sure a draft is need those.
+    """
 
     def measure_replays(config: Config, arguments: Namespace, progress: Progress) -> Measured:
-        replays = open_replays(config, arguments, progress)
+        replays = open_replays(config, arguments, progress, free_runs=free_runs)
         return replayed(replays, measure(replays))
 
     run_study(claim, measure_replays, lambda parser: add_replay_arguments(parser, profile))
@@ -38,7 +45,7 @@ def add_replay_arguments(parser: ArgumentParser, profile: str = ORIN_NANO) -> No
     parser.add_argument("--profile", default=profile, metavar="NAME|FILE", help=f"the device; {profile} if not given")
 
 
-def open_replays(config: Config, arguments: Namespace, progress: Progress) -> Replays:
+def open_replays(config: Config, arguments: Namespace, progress: Progress, *, free_runs: bool = False) -> Replays:
     """Read the texts, or trace them, and get ready to replay them. Raises TraceError, ConfigError."""
     count = QUICK_TEXTS if arguments.quick else NUM_TEXTS
     if arguments.traces is not None:
@@ -47,7 +54,15 @@ def open_replays(config: Config, arguments: Namespace, progress: Progress) -> Re
         with TemporaryDirectory() as scratch:
             path = Path(scratch) / "traces"
             source = f"zoo:eval:{count}"
-            collect_traces(config, source, path, max_new_tokens=TRACED_TOKENS, progress=progress, strict=True)
+            collect_traces(
+                config,
+                source,
+                path,
+                max_new_tokens=TRACED_TOKENS,
+                strict=True,
+                free_runs=free_runs,
+                progress=progress,
+            )
             texts = open_texts(path)
     return Replays(texts, open_profile(arguments.profile), lazy_predictor(config, candidates(texts[0])))
 

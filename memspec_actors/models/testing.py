@@ -37,7 +37,8 @@ class ToyRunner:
     """A language model whose logits are a fixed random function of its cache's last three tokens and length.
 
     A runner with the same ``seed`` and ``error_rate`` 0 is the same model. With an ``error_rate`` it is a draft of it
-    that gets that share of positions wrong. ``alive`` False makes any use an AssertionError: its memory was freed.
+    that gets that share of positions wrong. With a ``sharpness`` above 1 it is surer of the same tokens. ``alive``
+    False makes any use an AssertionError: its memory was freed.
     """
 
     def __init__(
@@ -48,6 +49,7 @@ class ToyRunner:
         max_positions: int = 4096,
         error_rate: float = 0.0,
         error_seed: int = 1,
+        sharpness: float = 1.0,
     ) -> None:
         self.vocab_size = vocab_size
         self.max_positions = max_positions
@@ -57,6 +59,7 @@ class ToyRunner:
         self._seed = seed
         self._error_rate = error_rate
         self._error_seed = error_seed
+        self._sharpness = sharpness
 
     def new_cache(self, max_tokens: int) -> ToyCache:
         return ToyCache()
@@ -81,7 +84,7 @@ class ToyRunner:
         key = _hash(self._seed, len(tokens), *tokens[-CONTEXT:])
         if self._error_rate and _hash(key, self._error_seed) % 10_000 < self._error_rate * 10_000:
             key = _hash(key, self._error_seed, 1)
-        return _random_logits(key, self.vocab_size)
+        return _random_logits(key, self.vocab_size) * self._sharpness
 
 
 class ToyText:

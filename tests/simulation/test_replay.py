@@ -25,7 +25,7 @@ UNSURE = (None, "fixed:0", "fixed:7", "heuristic")  # stop rules that do not ask
 POLICIES = ("memspec", "prediction-only", "mab-sync", "mab-async", "hedge", "memspec+", "static:d0", "target-only")
 
 
-def _profile(load_iterations: float) -> DeviceProfile:
+def profile(load_iterations: float) -> DeviceProfile:
     return DeviceProfile(
         device="toy",
         source="made up",
@@ -44,7 +44,7 @@ def _ranker(policy: Policy, drafts: tuple[str, ...], seed: int) -> Ranker:
     return maker.make(policy, seed=seed) if policy.uses_drafts else shifting
 
 
-def _history(log: Path) -> list[tuple[object, ...]]:
+def history(log: Path) -> list[tuple[object, ...]]:
     """Give what happened, without the times that processes of this machine took."""
     history: list[tuple[object, ...]] = []
     for event in read_events(log):
@@ -67,6 +67,7 @@ def _history(log: Path) -> list[tuple[object, ...]]:
     policy_name=st.sampled_from(POLICIES),
     seed=st.integers(0, 10**6),
     rates=st.lists(st.sampled_from([0.0, 0.1, 0.4, 1.0]), min_size=1, max_size=4),
+    sharpness=st.sampled_from([0.5, 1.0, 4.0]),
     max_new_tokens=st.integers(1, 90),
     ends=st.booleans(),
     k=st.integers(1, 5),
@@ -79,6 +80,7 @@ def test_a_replay_is_what_the_engine_does_with_the_models_themselves(
     policy_name: str,
     seed: int,
     rates: list[float],
+    sharpness: float,
     max_new_tokens: int,
     ends: bool,
     k: int,
@@ -88,18 +90,18 @@ def test_a_replay_is_what_the_engine_does_with_the_models_themselves(
 ) -> None:
     """Iterations, accepted counts, catching up, loads, cancellations, announcements and every virtual microsecond."""
     eos_ids = frozenset({0} if ends else ())
-    toys = Toys(seed=seed, rates=rates, max_new_tokens=max_new_tokens, k=k, eos_ids=eos_ids)
+    toys = Toys(seed=seed, rates=rates, max_new_tokens=max_new_tokens, k=k, eos_ids=eos_ids, sharpness=sharpness)
     header, record = toys.trace(free_runs=stop not in UNSURE)
     names = tuple(header.drafts)
     policy = parse_policy(policy_name, names)
-    setting = Setting(profile=_profile(load_iterations), schedule=schedule(interval), capacity=capacity, stop=stop)
+    setting = Setting(profile=profile(load_iterations), schedule=schedule(interval), capacity=capacity, stop=stop)
     with TemporaryDirectory() as scratch:
         real_log, replay_log = Path(scratch) / "real", Path(scratch) / "replay"
         real = toys.decode(policy, _ranker(policy, names, seed), setting, real_log)
         log = EventLog.open(replay_log)
         replayed = replay(header, record, policy, lambda: _ranker(policy, names, seed), setting, log)
         log.close()
-        assert _history(replay_log) == _history(real_log)
+        assert history(replay_log) == history(real_log)
     assert replayed.token_ids == real.token_ids
     assert replayed.metrics == real.metrics
     assert replayed.timing == real.timing
@@ -113,14 +115,14 @@ def test_a_replay_is_what_the_engine_does_with_the_models_themselves(
 def test_the_time_of_a_replay_is_the_sum_of_its_parts() -> None:
     """One draft, always right: prompt, iterations without it until it is loaded, then six tokens an iteration."""
     header, record = Toys(seed=3, rates=[0.0], max_new_tokens=49, k=5, eos_ids=frozenset()).trace()
-    profile = _profile(2.7)
+    device = profile(2.7)
     policy = parse_policy("static:d0", ("d0",))
-    setting = Setting(profile=profile, schedule=schedule(4), capacity=2)
+    setting = Setting(profile=device, schedule=schedule(4), capacity=2)
     result = replay(header, record, policy, lambda: _ranker(policy, ("d0",), 0), setting)
     plain_s, full_s, prompt_s, load_s = 0.007, 0.0135, 0.0074, 2.7 * 0.0135
     waiting = 0
     # Its cache is warmed beside the iteration.
-    while prompt_s + waiting * plain_s < load_s + profile.catch_up_s(len(record.prompt_ids) + waiting):
+    while prompt_s + waiting * plain_s < load_s + device.catch_up_s(len(record.prompt_ids) + waiting):
         waiting += 1
     left = 49 - 1 - waiting
     assert left % 6 == 1, "the last token would be drafted; choose another length"
@@ -134,11 +136,28 @@ def test_the_time_of_a_replay_is_the_sum_of_its_parts() -> None:
     assert result.scheduling.startup_s == pytest.approx(waiting * plain_s)
 
 
+@pytest.mark.parametrize("stop", STOPS)
+def test_an_iteration_takes_the_time_of_what_it_drafted(stop: str | None, tmp_path: Path) -> None:
+    """A rule tells only while drafting how long a draft becomes; it must not be charged for what it might have been."""
+    toys = Toys(seed=3, rates=[0.2], max_new_tokens=90, k=5, eos_ids=frozenset(), sharpness=2.0)
+    header, record = toys.trace(free_runs=True)
+    setting = Setting(profile=profile(2.7), schedule=schedule(4), capacity=2, stop=stop)
+    log = EventLog.open(tmp_path / "log")
+    replay(header, record, parse_policy("static:d0", ("d0",)), lambda: ShiftingRanker(0, ("d0",)), setting, log)
+    log.close()
+    iterations = [event for event in read_events(tmp_path / "log") if isinstance(event, events.Iteration)]
+    for each in iterations:
+        verify_ms = 7.0 + 0.2 * each.drafted  # the line through both widths of the profile
+        took_ms = 0.13 * each.catch_up_tokens + 1.1 * each.drafted + verify_ms
+        assert each.wall_us == pytest.approx(1e3 * took_ms)
+    assert stop in UNSURE or len({each.drafted for each in iterations}) > 3
+
+
 def test_waiting_for_the_first_draft_belongs_to_the_startup() -> None:
     """A policy that stands still until its draft is loaded would seem slower than one that goes on, or faster."""
     header, record = Toys(seed=3, rates=[0.0], max_new_tokens=50, k=5, eos_ids=frozenset()).trace()
     policy = parse_policy("mab-sync", ("d0",))
-    setting = Setting(profile=_profile(2.7), schedule=schedule(4), capacity=2)
+    setting = Setting(profile=profile(2.7), schedule=schedule(4), capacity=2)
     result = replay(header, record, policy, lambda: _ranker(policy, ("d0",), 0), setting)
     steady_s = result.timing.decode_s - result.scheduling.startup_s
     assert result.scheduling.startup_tokens == 0
@@ -151,7 +170,7 @@ def test_a_ranking_by_the_predictor_is_paid_once_an_interval(policy_name: str) -
     """memspec+ ranks at every iteration, but by what the predictor said at the interval's beginning."""
     header, record = Toys(seed=3, rates=[0.0, 1.0], max_new_tokens=50, k=5, eos_ids=frozenset()).trace()
     policy = parse_policy(policy_name, ("d0", "d1"))
-    setting = Setting(profile=_profile(0.3), schedule=schedule(4), capacity=2)
+    setting = Setting(profile=profile(0.3), schedule=schedule(4), capacity=2)
     with TemporaryDirectory() as scratch:
         log = EventLog.open(Path(scratch) / "log")
         result = replay(header, record, policy, lambda: _ranker(policy, ("d0", "d1"), 0), setting, log)
@@ -169,7 +188,7 @@ def test_an_interval_ends_after_n_iterations_or_the_tokens_that_they_give_with_f
 ) -> None:
     """A draft that is right for long would be kept, by tokens, several times as long as in the paper's setting."""
     header, record = Toys(seed=3, rates=[0.0], max_new_tokens=200, k=k, eos_ids=frozenset()).trace()
-    setting = Setting(profile=_profile(0.3), schedule=schedule(4), capacity=2)
+    setting = Setting(profile=profile(0.3), schedule=schedule(4), capacity=2)
     log = EventLog.open(tmp_path / "log")
     replay(header, record, parse_policy("static:d0", ("d0",)), lambda: ShiftingRanker(0, ("d0",)), setting, log)
     log.close()
@@ -183,7 +202,7 @@ def test_an_interval_ends_after_n_iterations_or_the_tokens_that_they_give_with_f
 def test_only_what_a_ranking_finds_worth_it_is_loaded(depth: int | None, loads: int) -> None:
     """A load slows decoding, and a draft that is never needed would be loaded all the same."""
     header, record = Toys(seed=3, rates=[0.0, 0.3, 0.4], max_new_tokens=50, k=5, eos_ids=frozenset()).trace()
-    setting = Setting(profile=_profile(2.7), schedule=schedule(4), capacity=2)
+    setting = Setting(profile=profile(2.7), schedule=schedule(4), capacity=2)
     result = replay(header, record, parse_policy("memspec", ("d0", "d1", "d2")), lambda: Steady(depth), setting)
     assert result.scheduling.loads == loads
 
@@ -223,7 +242,7 @@ class Told:
 def told(ranker: Told, rates: list[float]) -> Told:
     """Replay memspec+ with this ranker."""
     header, record = Toys(seed=3, rates=rates, max_new_tokens=90, k=5, eos_ids=frozenset()).trace()
-    setting = Setting(profile=_profile(0.3), schedule=schedule(4), capacity=2)
+    setting = Setting(profile=profile(0.3), schedule=schedule(4), capacity=2)
     replay(header, record, parse_policy("memspec+", tuple(header.drafts)), lambda: ranker, setting)
     return ranker
 
@@ -253,7 +272,7 @@ def test_a_draft_whose_context_ends_sits_out_in_a_replay_too() -> None:
     toys.drafts["d0"].max_positions = 20
     header, record = toys.trace()
     policy = parse_policy("static:d0", ("d0",))
-    setting = Setting(profile=_profile(0.3), schedule=schedule(4), capacity=1)
+    setting = Setting(profile=profile(0.3), schedule=schedule(4), capacity=1)
     with TemporaryDirectory() as scratch:
         real = toys.decode(policy, _ranker(policy, ("d0",), 0), setting, Path(scratch) / "log")
     replayed = replay(header, record, policy, lambda: _ranker(policy, ("d0",), 0), setting)

@@ -37,7 +37,7 @@ NBYTES = 640
 
 @dataclass
 class Toys:
-    """A target, drafts that are wrong at so many positions, and a prompt."""
+    """A target, drafts that are wrong at so many positions, and a prompt; other models may take their places."""
 
     seed: int
     rates: Sequence[float]
@@ -45,21 +45,24 @@ class Toys:
     k: int
     eos_ids: frozenset[int] = frozenset({0})
     prompt: tuple[int, ...] = (5, 6, 7)
+    num_ids: int = VOCABULARY
+    sharpness: float = 1.0
     target: ToyRunner = field(init=False)
     drafts: dict[str, ToyRunner] = field(init=False)
 
     def __post_init__(self) -> None:
         self.target = ToyRunner(seed=self.seed)
         self.drafts = {
-            f"d{i}": ToyRunner(seed=self.seed, error_rate=rate, error_seed=i + 1) for i, rate in enumerate(self.rates)
+            f"d{i}": ToyRunner(seed=self.seed, error_rate=rate, error_seed=i + 1, sharpness=self.sharpness)
+            for i, rate in enumerate(self.rates)
         }
 
     def trace(self, *, free_runs: bool = False) -> tuple[TraceHeader, TraceRecord]:
-        drafts: dict[str, tuple[Runner, int]] = {name: (toy, VOCABULARY) for name, toy in self.drafts.items()}
+        drafts: dict[str, tuple[Runner, int]] = {name: (toy, self.num_ids) for name, toy in self.drafts.items()}
         tracer = Tracer(
             target=self.target,
             drafts=drafts,
-            num_ids=VOCABULARY,
+            num_ids=self.num_ids,
             eos_ids=self.eos_ids,
             k=self.k,
             free_runs=free_runs,
@@ -72,7 +75,7 @@ class Toys:
             draft_nbytes=dict.fromkeys(drafts, NBYTES),
             k=self.k,
             max_new_tokens=self.max_new_tokens,
-            vocab_size=VOCABULARY,
+            vocab_size=self.num_ids,
             eos_ids=tuple(self.eos_ids),
             iteration_us=None,
             versions={},
@@ -90,7 +93,7 @@ class Toys:
             open_session=lambda request: self._session(request, setting),
             policy_of=lambda _: policy,
             new_ranker=lambda *_: ranker,
-            reader=ToyReader(self.drafts, setting.profile.load_s(NBYTES)),
+            reader=ToyReader(self.drafts, self.num_ids, setting.profile.load_s(NBYTES)),
             residency=residency,
             schedule=setting.schedule,
             capacity=setting.capacity,
@@ -123,7 +126,7 @@ class Toys:
         return TimedSession(
             target=self.target,
             request=request,
-            num_ids=VOCABULARY,
+            num_ids=self.num_ids,
             accept=acceptance_rule("exact", greedy=True),
             stop_rule=stop_rule(request.stop_rule),
             state=CommitState(
@@ -142,8 +145,8 @@ class Toys:
 class ToyReader:
     emulated = True
 
-    def __init__(self, drafts: dict[str, ToyRunner], load_s: float) -> None:
-        self._drafts, self._load_s = drafts, load_s
+    def __init__(self, drafts: dict[str, ToyRunner], num_ids: int, load_s: float) -> None:
+        self._drafts, self._num_ids, self._load_s = drafts, num_ids, load_s
 
     def read(
         self,
@@ -153,8 +156,8 @@ class ToyReader:
         progress: Callable[[int, int], None],
     ) -> ReadDraft:
         if cancelled():
-            return ReadDraft(LoadReport(0, 0.0, True, True), None, VOCABULARY)
-        return ReadDraft(LoadReport(NBYTES, self._load_s, True, False), self._drafts[draft], VOCABULARY)
+            return ReadDraft(LoadReport(0, 0.0, True, True), None, self._num_ids)
+        return ReadDraft(LoadReport(NBYTES, self._load_s, True, False), self._drafts[draft], self._num_ids)
 
 
 class ShiftingRanker:

@@ -161,6 +161,18 @@ STUDIES = (
         ),
     ),
     Study(
+        "adaptive_ceiling",
+        "The ceiling with drafts as long as pays",
+        "What one who knew a text's best draft, or its domains, would reach where drafts stop by `gain`; replayed.",
+        (
+            _over("oracle-static", BASE, "1.225"),
+            _over("domain-oracle", BASE),
+            _over("memspec", BASE, "1.588"),
+            _OVER_DOMAINS,
+            _OVER_PLAIN,
+        ),
+    ),
+    Study(
         "interval",
         "Scheduling interval N (figure 10)",
         "How often to rank; replayed.",

@@ -154,6 +154,7 @@ _DRAWN_AS: dict[str, Callable[["Axes", Finding], None]] = {
     "unthrottled": _throughput,
     "components": _throughput,
     "ceiling": _throughput,
+    "adaptive_ceiling": _throughput,
     "acceptance": _acceptance,
     "breakdown": _breakdown,
     "latency": _latency,

@@ -1,0 +1,12 @@
+"""What scheduling could gain where drafts stop by `gain`: the best draft of each text, and who knew the domains.
+
+Both know the text beforehand, but none of its single tokens. Replayed from traces; about 6 minutes on two cores, nearly
+all of it tracing.
+"""
+
+from memspec_actors.cli.replay_study import replay_study
+from memspec_actors.config_sections import STOP
+
+if __name__ == "__main__":
+    policies = ("oracle-static", "mab-async", "prediction-only", "memspec", "memspec+", "domain-oracle")
+    replay_study(__doc__, lambda replays: {STOP: replays.compare(policies, stop=STOP)}, free_runs=True)
