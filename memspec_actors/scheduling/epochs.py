@@ -12,11 +12,15 @@ View = tuple[tuple[ResidentDraft, ...], tuple[str, ...]]
 
 
 class Epochs:
-    """Number announcements from 1 on; ``acknowledged`` is the newest that the Decoder goes by, 0 before the first."""
+    """Number announcements from 1 on, and hold the Decoder to what it says of them.
+
+    ``acknowledged`` is the newest that it goes by, 0 before the first, and ``active`` the draft that it decodes with.
+    """
 
     def __init__(self) -> None:
         self.newest = 0
         self.acknowledged = 0
+        self.active: ResidentDraft | None = None
         self._announced: View | None = ((), ())  # None: to a Decoder that has read nothing
 
     def announce(self, slots: Slots, unavailable: tuple[str, ...]) -> list[Announce]:
@@ -33,19 +37,38 @@ class Epochs:
             slot.revoked_epoch = self.newest
         return [Announce(self.newest, *present, reason)]
 
-    def acknowledge(self, epoch: int) -> bool:
-        """Note that the Decoder goes by an epoch; return False, and ignore it, if it was never announced or is old."""
-        if not self.acknowledged <= epoch <= self.newest:
+    def acknowledge(self, epoch: int, active: ResidentDraft | None, slots: Slots) -> bool:
+        """Note what the Decoder goes by and decodes with; return False, and ignore it, if that is old or cannot be."""
+        if not self.acknowledged <= epoch <= self.newest or not self.activate(active, slots):
             return False
         self.acknowledged = epoch
         return True
 
-    def has_left(self, slot: Slot) -> bool:
-        """Return whether the Decoder goes by an epoch without this revoked draft."""
-        return slot.revoked_epoch is not None and slot.revoked_epoch <= self.acknowledged
+    def activate(self, draft: ResidentDraft | None, slots: Slots) -> bool:
+        """Note what the Decoder decodes with; return False, and ignore it, if that cannot be: the draft is gone."""
+        if draft is not None and slots.find(draft, State.RESIDENT, State.REVOKED) is None:
+            return False
+        self.active = draft
+        return True
 
-    def repeat(self) -> None:
-        """Let whatever was announced be announced again: the Decoder started anew."""
+    def has_left(self, slot: Slot) -> bool:
+        """Return whether the Decoder goes by an epoch without this revoked draft, and decodes with another."""
+        left_out = slot.revoked_epoch is not None and slot.revoked_epoch <= self.acknowledged
+        return left_out and slot.draft != self.active
+
+    def protected(self, slots: Slots) -> set[str]:
+        """Return the drafts that are not to be taken away now."""
+        if self.active is None:
+            return set()
+        if slots.find(self.active, State.REVOKED):
+            # Activated while its revocation was under way: the Decoder will move to one that it can still see, so none
+            # of those is taken away before it has said to which.
+            return {slot.draft.name for slot in slots.in_state(State.RESIDENT)}
+        return {self.active.name}
+
+    def begin_anew(self) -> None:
+        """Note that the Decoder started anew: it decodes with nothing and is told again whatever was announced."""
+        self.active = None
         if self.newest:
             self._announced = None
 

@@ -40,7 +40,6 @@ class Residency:
         self._quarantine = Quarantine(backoff or Backoff())
         self._demand = Demand(self._slots.draft_names, capacity, self._slots.arena.could_hold, self._quarantine)
         self._epochs = Epochs()
-        self._active: ResidentDraft | None = None
         self._counts = ResidencyCounts()
         self._refuse_oversized()
 
@@ -117,9 +116,9 @@ class Residency:
 
     def on_activated(self, draft: ResidentDraft | None) -> list[Instruction]:
         """Note which draft decodes: the one before it may have to make room."""
-        if not self._may_be_active(draft):
+        if not self._epochs.activate(draft, self._slots):
             return []
-        self._note_active(draft)
+        self._note_use(draft)
         return self._free_acknowledged() + self._settle(None)
 
     def on_ack(self, epoch: int, active: ResidentDraft | None, now: float) -> list[Instruction]:
@@ -130,9 +129,9 @@ class Residency:
         """
         if epoch == 0:
             return self._reintroduce(now)
-        if not self._may_be_active(active) or not self._epochs.acknowledge(epoch):
+        if not self._epochs.acknowledge(epoch, active, self._slots):
             return []
-        self._note_active(active)
+        self._note_use(active)
         return self._free_acknowledged() + self._settle(now)
 
     def on_tick(self, now: float) -> list[Instruction]:
@@ -185,7 +184,7 @@ class Residency:
             loading=self._names(State.LOADING, State.CANCELLING, State.WARMING, State.DISCARDED),
             revoked=self._names(State.REVOKED),
             unavailable=tuple(name for name in self._slots.draft_names if self._quarantine.holds(name, now)),
-            active=self._active.name if self._active else None,
+            active=self._epochs.active.name if self._epochs.active else None,
             capacity=self._slots.capacity,
             budget_bytes=self._slots.arena.budget_bytes,
             resident_bytes=self.resident_bytes,
@@ -207,7 +206,7 @@ class Residency:
             self._demand.ranking,
             wanted,
             self._slots.held(wanted),
-            protected=self._protected(),
+            protected=self._epochs.protected(self._slots),
             capacity=self._slots.capacity,
             fits=self._slots.arena.would_hold,
         )
@@ -225,15 +224,6 @@ class Residency:
         for slot in self._slots.in_state(State.REVOKED, State.DISCARDED):
             if slot.draft.name in wanted:
                 slot.stay()
-
-    def _protected(self) -> set[str]:
-        if self._active is None:
-            return set()
-        if self._slots.find(self._active, State.REVOKED):
-            # Activated while its revocation was under way: the Decoder will move to one that it can still see, so none
-            # of those is taken away before it has said to which.
-            return set(self._names(State.RESIDENT))
-        return {self._active.name}
 
     def _let_go(self, name: str, reason: str) -> list[Instruction]:
         slot = self._slots.get(name)
@@ -258,11 +248,7 @@ class Residency:
         return started
 
     def _free_acknowledged(self) -> list[Instruction]:
-        return [
-            self._free(slot)
-            for slot in self._slots.in_state(State.REVOKED)
-            if self._epochs.has_left(slot) and slot.draft != self._active
-        ]
+        return [self._free(slot) for slot in self._slots.in_state(State.REVOKED) if self._epochs.has_left(slot)]
 
     def _free(self, slot: Slot) -> Freed:
         self._counts.evictions += 1
@@ -270,19 +256,14 @@ class Residency:
         return Freed(slot.draft, self._slots.drop(slot), self._epochs.acknowledged)
 
     def _reintroduce(self, now: float) -> list[Instruction]:
-        self._active = None
         self._demand.serve(None)
         # It has no sequence left to warm anything on, and may never answer: its next acknowledgement has to do.
         for slot in self._slots.in_state(State.WARMING, State.DISCARDED):
             slot.warmed()
-        self._epochs.repeat()
+        self._epochs.begin_anew()
         return self._settle(now)
 
-    def _may_be_active(self, draft: ResidentDraft | None) -> bool:
-        return draft is None or self._slots.find(draft, State.RESIDENT, State.REVOKED) is not None
-
-    def _note_active(self, draft: ResidentDraft | None) -> None:
-        self._active = draft
+    def _note_use(self, draft: ResidentDraft | None) -> None:
         slot = self._slots.get(draft.name) if draft else None
         if slot is not None and not slot.used:
             slot.used = True

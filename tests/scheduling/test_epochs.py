@@ -41,9 +41,9 @@ def test_a_revoked_draft_has_left_with_the_acknowledgement_of_the_first_epoch_wi
     law = slot_of(slots, "law")
     law.leave()
     assert epochs.announce(slots, ()) == [Announce(2, (CODE,), (), "law revoked")]
-    assert epochs.acknowledge(1)
+    assert epochs.acknowledge(1, None, slots)
     assert not epochs.has_left(law)
-    assert epochs.acknowledge(2)
+    assert epochs.acknowledge(2, None, slots)
     assert epochs.has_left(law)
 
 
@@ -52,7 +52,7 @@ def test_a_draft_revoked_before_it_was_announced_has_an_epoch_of_its_own() -> No
     epochs, slots = Epochs(), slots_with("law")
     slot_of(slots, "law").leave()
     assert [announced.epoch for announced in epochs.announce(slots, ())] == [1]
-    assert epochs.acknowledge(1)
+    assert epochs.acknowledge(1, None, slots)
     assert epochs.has_left(slot_of(slots, "law"))
 
 
@@ -60,18 +60,46 @@ def test_acknowledgements_of_old_epochs_and_of_none_are_ignored() -> None:
     """Else a late message, or one made up, gives memory away."""
     epochs, slots = Epochs(), slots_with("law")
     epochs.announce(slots, ())
-    assert not epochs.acknowledge(2)
-    assert epochs.acknowledge(1)
-    assert not epochs.acknowledge(0)
+    assert not epochs.acknowledge(2, None, slots)
+    assert epochs.acknowledge(1, None, slots)
+    assert not epochs.acknowledge(0, None, slots)
     assert epochs.acknowledged == 1
 
 
 def test_a_decoder_that_starts_anew_hears_again_what_was_announced() -> None:
     """Else it decodes without drafts until something changes; before the first epoch there is nothing to hear."""
     epochs, slots = Epochs(), slots_with()
-    epochs.repeat()
+    epochs.begin_anew()
     assert epochs.announce(slots, ()) == []
     slots = slots_with("law")
     epochs.announce(slots, ())
-    epochs.repeat()
+    epochs.begin_anew()
     assert epochs.announce(slots, ()) == [Announce(2, (LAW,), (), "the Decoder started anew")]
+
+
+def test_the_draft_that_decodes_has_not_left_whatever_was_acknowledged() -> None:
+    """Else it is freed under the Decoder, which took it up before it read of the revocation."""
+    epochs, slots = Epochs(), slots_with("law", "code")
+    epochs.announce(slots, ())
+    law = slot_of(slots, "law")
+    law.leave()
+    epochs.announce(slots, ())
+    assert epochs.activate(LAW, slots)
+    assert epochs.protected(slots) == {"code"}, "it will move on to one of those"
+    assert epochs.acknowledge(2, LAW, slots)
+    assert not epochs.has_left(law)
+    assert epochs.activate(CODE, slots)
+    assert epochs.has_left(law)
+    assert epochs.protected(slots) == {"code"}
+
+
+def test_word_of_a_draft_that_is_gone_is_ignored() -> None:
+    """Else a late message protects nothing, and the draft that decodes may go."""
+    epochs, slots = Epochs(), slots_with("law")
+    epochs.announce(slots, ())
+    assert epochs.activate(LAW, slots)
+    assert not epochs.activate(CODE, slots)
+    assert not epochs.acknowledge(1, CODE, slots)
+    assert (epochs.active, epochs.acknowledged) == (LAW, 0)
+    epochs.begin_anew()
+    assert epochs.active is None

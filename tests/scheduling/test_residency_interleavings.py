@@ -62,7 +62,7 @@ class FreesAtOnce(Residency):
     """Reuses revoked memory without an acknowledgement."""
 
     def _free_acknowledged(self) -> list[Instruction]:
-        self._epochs.acknowledge(self._epochs.newest)
+        self._epochs.acknowledged = self._epochs.newest
         return super()._free_acknowledged()
 
     def _settle(self, now: float | None) -> list[Instruction]:
@@ -80,8 +80,9 @@ class FreesOnAnyAck(Residency):
 class EvictsTheActive(Residency):
     """Forgets that the active draft is in use."""
 
-    def _protected(self) -> set[str]:
-        return set()
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self._epochs.protected = lambda slots: set()  # type: ignore[method-assign]
 
 
 class BelievesStaleMessages(Residency):
