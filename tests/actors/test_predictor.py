@@ -8,7 +8,8 @@ import pytest
 from memspec_actors.actors import predictor
 from memspec_actors.protocols.events import PredictionMade
 from memspec_actors.telemetry.reader import read_events
-from tests.actors.world import Faults, World, read_to_end, run_world
+from tests.actors.toys import Faults
+from tests.actors.world import World, read_to_end, run_world
 
 
 def test_only_processor_time_of_rankings_counts_as_busy(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

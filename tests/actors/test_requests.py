@@ -10,7 +10,7 @@ from memspec_actors.models.outcome import StepOutcome
 from memspec_actors.protocols.messages import ResidentDraft
 from memspec_actors.protocols.results import TokenLogprob
 from memspec_actors.speculation.commit import Commit
-from tests.actors.callers import Caller, accepted
+from tests.actors.accepting import Caller, accepted
 
 pytestmark = pytest.mark.anyio
 LAW, CODE = ResidentDraft("law", 2), ResidentDraft("code", 1)

@@ -6,14 +6,11 @@ import pytest
 
 from memspec_actors.actors.run import Run
 from memspec_actors.config import ScheduleConfig
-from memspec_actors.models.session import DecodeSession
-from memspec_actors.models.testing import ToyRunner, ToyText
+from memspec_actors.models.testing import ToyRunner
 from memspec_actors.protocols.messages import DraftRanking, ResidencyAnnounced, ResidentDraft, ThresholdsPublished
 from memspec_actors.scheduling.policy import parse_policy
-from memspec_actors.speculation.commit import CommitState
-from memspec_actors.speculation.rules import acceptance_rule
-from memspec_actors.speculation.stop import stop_rule
-from tests.actors.callers import Caller, accepted
+from tests.actors.accepting import Caller, accepted
+from tests.actors.toys import toy_session
 
 pytestmark = pytest.mark.anyio
 LAW, CODE = ResidentDraft("law", 2), ResidentDraft("code", 1)
@@ -22,22 +19,7 @@ LAW, CODE = ResidentDraft("law", 2), ResidentDraft("code", 1)
 def begun(caller: Caller | None = None, *, stop: Sequence[str] = (), **options: str) -> Run:
     """Return a request whose prompt has been encoded."""
     request = accepted(caller or Caller(), **options)
-    state = CommitState(
-        ToyText(),
-        end_ids=frozenset(),
-        stop=stop,
-        include_stop=False,
-        max_new_tokens=request.request.max_new_tokens,
-        context_left=1000,
-    )
-    session = DecodeSession(
-        target=ToyRunner(seed=1),
-        request=request.request,
-        num_ids=17,
-        accept=acceptance_rule("exact", greedy=True),
-        stop_rule=stop_rule(request.request.stop_rule),
-        state=state,
-    )
+    session = toy_session(ToyRunner(seed=1), request.request, stop=stop)
     policy = parse_policy(request.request.policy, ("law", "code"))
     run = Run(request, policy, session, ScheduleConfig(interval=2, recent_tokens=3))
     session.prefill()

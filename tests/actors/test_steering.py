@@ -9,7 +9,8 @@ from memspec_actors.protocols import events
 from memspec_actors.protocols.messages import DraftWish, SteerDraft
 from memspec_actors.protocols.results import ResidencySnapshot
 from memspec_actors.telemetry.reader import read_events
-from tests.actors.world import DRAFTS, Faults, World, check_log, read_to_end, run_world
+from tests.actors.toys import DRAFTS, Faults
+from tests.actors.world import World, check_log, read_to_end, run_world
 
 POLICIES = ("memspec", "memspec+", "prediction-only", "mab-async", "mab-sync", "static:a")
 

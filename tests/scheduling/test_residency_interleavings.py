@@ -20,7 +20,8 @@ from memspec_actors.scheduling.instructions import (
 )
 from memspec_actors.scheduling.residency import Residency
 from memspec_actors.scheduling.slot import Slot, State
-from tests.scheduling.residency_world import World, live, mixed_plant, uniform_plant
+from tests.scheduling.plant import mixed_plant, uniform_plant
+from tests.scheduling.residency_world import World, live
 
 
 @pytest.mark.parametrize("chunk", range(10))

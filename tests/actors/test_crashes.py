@@ -1,0 +1,102 @@
+"""Actors that die on the wired system, in virtual time: generation goes on, and nobody waits for ever."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from memspec_actors.errors import MemSpecError
+from memspec_actors.protocols import events
+from memspec_actors.scheduling.instructions import Instruction
+from tests.actors.toys import Faults
+from tests.actors.world import World, check_log, read_to_end, run_world
+
+
+@pytest.mark.parametrize("block", range(5))
+def test_generation_goes_on_whoever_dies(block: int, tmp_path: Path) -> None:
+    """Invariant 7: every actor but the Decoder crashes again and again."""
+    crashed: set[str] = set()
+
+    async def scenario(world: World) -> None:
+        for i in range(3):
+            stream = world.request(i, max_new_tokens=60)
+            result = await read_to_end(stream)
+            assert result.token_ids == world.reference(stream)
+            await asyncio.sleep(60.0)  # so that the restart limits are not exceeded
+
+    for seed in range(block * 20, block * 20 + 20):
+        path = tmp_path / f"{seed}.jsonl"
+        faults = Faults(load_crashes=0.1, rank_crashes=0.05, progress_crashes=0.1, statistics_crash=0.01)
+        world = run_world(seed, path, faults, scenario)
+        crashed |= {crash.actor for crash in world.crashes}
+        records = check_log(path, 3, world.memory.budget, 2)
+        assert sum(isinstance(event, events.ActorCrashed) for event in records) == len(world.crashes)
+    assert crashed == {"predictor", "cache_manager", "loader", "verifier_stats"}
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_request_gets_its_drafts_though_its_beginning_killed_the_cache_manager(seed: int, tmp_path: Path) -> None:
+    """Invariant 7: a manager that never heard whose text is decoded would take all its rankings for void ones."""
+
+    async def scenario(world: World) -> None:
+        await read_to_end(world.request(0, "static:b"))
+        on_request, heard = world.residency.on_request, list[str | None]()
+
+        def fails_once(request_id: str | None, now: float) -> list[Instruction]:
+            heard.append(request_id)
+            if request_id == "r1" and heard.count("r1") == 1:
+                raise RuntimeError("the state machine has a bug")
+            return on_request(request_id, now)
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(world.residency, "on_request", fails_once)
+            stream = world.request(1, "static:a", max_new_tokens=200)
+            result = await read_to_end(stream)
+        assert [crash.actor for crash in world.crashes] == ["cache_manager"]
+        assert result.token_ids == world.reference(stream)
+        assert result.scheduling.drafts.keys() == {"a"}
+        assert result.scheduling.share.target_only < 0.5
+
+    run_world(seed, tmp_path / "log.jsonl", Faults(), scenario, capacity=1)
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_generation_goes_on_when_what_it_waits_for_dies(seed: int, tmp_path: Path) -> None:
+    """Invariant 7 where rules learn in step: thresholds that never come would hang the request."""
+
+    async def scenario(world: World) -> None:
+        for i in range(3):
+            stream = world.request(i, max_new_tokens=60)
+            result = await read_to_end(stream)
+            assert result.token_ids == world.reference(stream)
+            await asyncio.sleep(60.0)
+
+    run_world(seed, tmp_path / "log.jsonl", Faults(statistics_crash=0.02), scenario, prediction="inline")
+
+
+def test_a_decoder_that_dies_fails_its_requests_by_name_and_serves_the_next(tmp_path: Path) -> None:
+    """Behaviour 20: nobody waits for ever on a dead actor."""
+
+    async def scenario(world: World) -> None:
+        bad, waiting = world.request(0), world.request(1)
+        world.target.alive = False  # the target's forward pass fails with an AssertionError
+        outcomes = await asyncio.gather(read_to_end(bad), read_to_end(waiting), return_exceptions=True)
+        assert all(isinstance(error, MemSpecError) and "'decoder'" in str(error) for error in outcomes), outcomes
+        world.target.alive = True
+        stream = world.request(2)
+        assert (await read_to_end(stream)).token_ids == world.reference(stream)
+
+    world = run_world(0, tmp_path / "log", Faults(), scenario)
+    assert [crash.actor for crash in world.crashes] == ["decoder"]
+    check_log(tmp_path / "log", 3, world.memory.budget, 2)
+
+
+def test_a_request_whose_session_cannot_be_opened_is_failed_too(tmp_path: Path) -> None:
+    """Invariant 8: between queue and decoding a request belongs to nobody's list; its caller would wait for ever."""
+
+    async def scenario(world: World) -> None:
+        outcomes = await asyncio.gather(*(read_to_end(world.request(i)) for i in range(2)), return_exceptions=True)
+        assert all(isinstance(error, MemSpecError) and "no memory" in str(error) for error in outcomes), outcomes
+
+    world = run_world(0, tmp_path / "log", Faults(session_crashes=1.0), scenario)
+    check_log(tmp_path / "log", 2, world.memory.budget, 2)
