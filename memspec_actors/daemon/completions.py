@@ -18,7 +18,8 @@ from memspec_actors.daemon.options import max_new_tokens, param_of, prompt_of, s
 from memspec_actors.daemon.replies import ChatWording, CompletionWording, Wording
 from memspec_actors.daemon.service import Service
 from memspec_actors.errors import ConfigError, MemSpecError
-from memspec_actors.protocols.http import ChatCompletionRequest, CompletionRequest, ErrorReply, Measured
+from memspec_actors.protocols.http_replies import ErrorReply, Measured
+from memspec_actors.protocols.http_requests import ChatCompletionRequest, CompletionRequest
 from memspec_actors.protocols.results import TextChunk
 
 __all__ = ["chat_completions", "completions"]

@@ -9,7 +9,7 @@ from memspec_actors.daemon.http.json_response import json_response
 from memspec_actors.daemon.http.refusals import Refusal, refusal_of
 from memspec_actors.daemon.service import Service
 from memspec_actors.errors import InvalidRequest, MemSpecError
-from memspec_actors.protocols.http import DraftList, DraftStatus
+from memspec_actors.protocols.http_replies import DraftList, DraftStatus
 from memspec_actors.protocols.messages import DraftWish
 from memspec_actors.protocols.results import ResidencySnapshot
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from memspec_actors.protocols.http import ChatLogprobs, ChatTokenLogprob, CompletionLogprobs, TokenAlternative
+from memspec_actors.protocols.http_replies import ChatLogprobs, ChatTokenLogprob, CompletionLogprobs, TokenAlternative
 from memspec_actors.protocols.results import TokenLogprob
 
 __all__ = ["TokenTexts"]

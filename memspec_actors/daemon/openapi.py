@@ -9,11 +9,9 @@ from starlette.responses import Response
 
 from memspec_actors import __version__
 from memspec_actors.daemon.http.json_response import json_response
-from memspec_actors.protocols.http import (
+from memspec_actors.protocols.http_replies import (
     ChatCompletion,
-    ChatCompletionRequest,
     Completion,
-    CompletionRequest,
     DraftList,
     DraftStatus,
     ErrorReply,
@@ -21,6 +19,7 @@ from memspec_actors.protocols.http import (
     Model,
     ModelList,
 )
+from memspec_actors.protocols.http_requests import ChatCompletionRequest, CompletionRequest
 from memspec_actors.protocols.messages import DraftWish
 
 __all__ = ["openapi"]

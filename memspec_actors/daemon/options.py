@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 from msgspec import UNSET, UnsetType
 
 from memspec_actors.daemon.http.refusals import Refusal
-from memspec_actors.protocols.http import ChatCompletionRequest, CompletionRequest, GenerationFields
+from memspec_actors.protocols.http_requests import ChatCompletionRequest, CompletionRequest, GenerationFields
 from memspec_actors.protocols.requests import SamplingParams
 
 __all__ = ["Prompt", "Scheduling", "max_new_tokens", "param_of", "prompt_of", "sampling_of", "scheduling_of"]

@@ -4,7 +4,7 @@ import time
 from typing import Any, Protocol
 
 from memspec_actors.daemon.logprobs import TokenTexts
-from memspec_actors.protocols.http import (
+from memspec_actors.protocols.http_replies import (
     ChatChoice,
     ChatChunk,
     ChatChunkChoice,

@@ -5,7 +5,7 @@ from starlette.responses import Response
 
 from memspec_actors.daemon.http.json_response import json_response
 from memspec_actors.daemon.service import Service
-from memspec_actors.protocols.http import Health, Model, ModelList
+from memspec_actors.protocols.http_replies import Health, Model, ModelList
 
 __all__ = ["health", "model", "models"]
 

@@ -8,7 +8,7 @@ import schemathesis
 from hypothesis import HealthCheck, Phase, given, settings
 from schemathesis.specs.openapi.checks import positive_data_acceptance
 
-from memspec_actors.protocols.http import CompletionRequest
+from memspec_actors.protocols.http_requests import CompletionRequest
 
 MODEL = "memspec-zoo"
 ENDLESS = ["/events"]

@@ -7,7 +7,7 @@ import pytest
 
 from memspec_actors.daemon.http.refusals import Refusal
 from memspec_actors.daemon.options import max_new_tokens, prompt_of, sampling_of, scheduling_of
-from memspec_actors.protocols.http import ChatCompletionRequest, CompletionRequest
+from memspec_actors.protocols.http_requests import ChatCompletionRequest, CompletionRequest
 from memspec_actors.protocols.requests import SamplingParams
 
 

@@ -11,7 +11,7 @@ from memspec_actors.config import ServeConfig
 from memspec_actors.daemon.http.json_response import json_response
 from memspec_actors.daemon.http.refusals import Refusal
 from memspec_actors.errors import ConfigError
-from memspec_actors.protocols.http import ErrorReply
+from memspec_actors.protocols.http_replies import ErrorReply
 
 __all__ = ["AccessControl", "check_exposure", "is_loopback"]
 

@@ -14,7 +14,7 @@ from memspec_actors.errors import (
     Overloaded,
     UsageError,
 )
-from memspec_actors.protocols.http import ErrorBody, ErrorReply
+from memspec_actors.protocols.http_replies import ErrorBody, ErrorReply
 
 __all__ = ["Refusal", "refusal_of", "respond_to_refusal", "respond_to_unexpected"]
 
