@@ -5,7 +5,6 @@ from collections.abc import Callable, Iterable
 from typing import assert_never
 
 from memspec_actors.errors import UsageError
-from memspec_actors.protocols import events
 from memspec_actors.protocols.messages import (
     BackoffPassed,
     CacheManagerMessage,
@@ -42,9 +41,22 @@ from memspec_actors.scheduling.instructions import (
 )
 from memspec_actors.scheduling.residency import Residency
 from memspec_actors.telemetry.event_log import EventLog
-from memspec_actors.telemetry.residency_events import residency_event
+from memspec_actors.telemetry.residency_events import heard_event, residency_event
 
 __all__ = ["CacheManager"]
+
+# What the state machine hears of.
+Heard = (
+    DraftRanking
+    | NowServing
+    | ResidencyAck
+    | DraftActivated
+    | DraftWarmed
+    | LoadFinished
+    | LoadFailed
+    | LoadCancelled
+    | BackoffPassed
+)
 
 
 class CacheManager(Actor[CacheManagerMessage]):
@@ -100,35 +112,21 @@ class CacheManager(Actor[CacheManagerMessage]):
             case LoadProgress():
                 if self._on_progress is not None:
                     self._on_progress(message)
+            case DraftRanking(request_id=request_id) if not self._residency.serves(request_id):
+                pass  # a finished request wishes nothing any more
             case _:
-                self._perform(self._decide(message))
+                instructions = self._decide(message)
+                self._record_heard(message)
+                self._perform(instructions)
                 self._set_timer()
         return None
 
-    def _decide(
-        self,
-        message: DraftRanking
-        | NowServing
-        | ResidencyAck
-        | DraftActivated
-        | DraftWarmed
-        | LoadFinished
-        | LoadFailed
-        | LoadCancelled
-        | BackoffPassed,
-    ) -> Iterable[Instruction]:
+    def _decide(self, message: Heard) -> Iterable[Instruction]:
         residency, now = self._residency, _now()
         match message:
             case NowServing(request_id=request_id):
                 return residency.on_request(request_id, now)
-            case DraftRanking() if not residency.serves(message.request_id):
-                return ()  # a finished request wishes nothing any more
             case DraftRanking():
-                self._log.write(
-                    events.RankingApplied(
-                        actor=self.name, request_id=message.request_id, interval=message.interval, order=message.order
-                    )
-                )
                 return residency.on_ranking(message.order, message.scores, now, message.depth)
             case ResidencyAck():
                 return residency.on_ack(message.epoch, message.active, now)
@@ -137,26 +135,11 @@ class CacheManager(Actor[CacheManagerMessage]):
             case DraftWarmed():
                 return residency.on_warmed(message.draft, now)
             case LoadFinished():
-                self._log.write(
-                    events.DraftLoadFinished(
-                        actor=self.name,
-                        draft=message.draft,
-                        nbytes=message.nbytes,
-                        wall_us=message.wall_us,
-                        emulated=message.emulated,
-                    )
-                )
                 return residency.on_load_finished(message.draft, now)
             case LoadFailed():
                 return residency.on_load_failed(message.draft, message.error, now)
             case LoadCancelled():
-                instructions = residency.on_load_cancelled(message.draft, now)
-                self._log.write(
-                    events.DraftLoadCancelled(
-                        actor=self.name, draft=message.draft, reserved_bytes=residency.reserved_bytes
-                    )
-                )
-                return instructions
+                return residency.on_load_cancelled(message.draft, now)
             case BackoffPassed():
                 return residency.on_tick(now)
             case _:
@@ -198,6 +181,12 @@ class CacheManager(Actor[CacheManagerMessage]):
                 case _:
                     assert_never(instruction)
             self._record(instruction)
+
+    def _record_heard(self, message: Heard) -> None:
+        if self._log.enabled:
+            event = heard_event(self.name, message, self._residency.reserved_bytes)
+            if event is not None:
+                self._log.write(event)
 
     def _record(self, instruction: Instruction) -> None:
         if self._log.enabled:

@@ -1,17 +1,21 @@
-"""Say in the event log's words what the residency state machine decided."""
+"""Say in the event log's words what the residency state machine heard and decided."""
 
 from memspec_actors.protocols.events import (
     DraftEvicted,
+    DraftLoadCancelled,
     DraftLoadFailed,
+    DraftLoadFinished,
     DraftLoadStarted,
     DraftRevoked,
     Event,
+    RankingApplied,
     ResidencyAnnouncedEvent,
 )
+from memspec_actors.protocols.messages import CacheManagerMessage, DraftRanking, LoadCancelled, LoadFinished
 from memspec_actors.protocols.results import ResidencySnapshot
 from memspec_actors.scheduling.instructions import Announce, Failed, Freed, Instruction, Revoked, StartLoad
 
-__all__ = ["residency_event"]
+__all__ = ["heard_event", "residency_event"]
 
 
 def residency_event(actor: str, instruction: Instruction, after: ResidencySnapshot) -> Event | None:
@@ -47,5 +51,18 @@ def residency_event(actor: str, instruction: Instruction, after: ResidencySnapsh
             return DraftLoadFailed(
                 actor=actor, draft=draft, error=error, retry_in_s=retry_in_s, reserved_bytes=reserved_bytes
             )
+        case _:
+            return None
+
+
+def heard_event(actor: str, message: CacheManagerMessage, reserved_bytes: int) -> Event | None:
+    """Return the record of a message, with the ``reserved_bytes`` after it; None for what is not recorded."""
+    match message:
+        case DraftRanking(request_id=request_id, interval=interval, order=order):
+            return RankingApplied(actor=actor, request_id=request_id, interval=interval, order=order)
+        case LoadFinished(draft=draft, nbytes=nbytes, wall_us=wall_us, emulated=emulated):
+            return DraftLoadFinished(actor=actor, draft=draft, nbytes=nbytes, wall_us=wall_us, emulated=emulated)
+        case LoadCancelled(draft=draft):
+            return DraftLoadCancelled(actor=actor, draft=draft, reserved_bytes=reserved_bytes)
         case _:
             return None
