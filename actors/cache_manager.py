@@ -184,13 +184,13 @@ class CacheManager(Actor[CacheManagerMessage]):
 
     def _record_heard(self, message: Heard) -> None:
         if self._log.enabled:
-            event = heard_event(self.name, message, self._residency.reserved_bytes)
+            event = heard_event(self.name, message, self._residency)
             if event is not None:
                 self._log.write(event)
 
     def _record(self, instruction: Instruction) -> None:
         if self._log.enabled:
-            event = residency_event(self.name, instruction, self._residency.snapshot(_now()))
+            event = residency_event(self.name, instruction, self._residency)
             if event is not None:
                 self._log.write(event)
 

@@ -167,6 +167,11 @@ class Residency:
         return msgspec.structs.replace(self._counts)
 
     @property
+    def epoch(self) -> int:
+        """The newest that was announced, 0 before the first."""
+        return self._epochs.newest
+
+    @property
     def resident_bytes(self) -> int:
         """Bytes of drafts whose load has finished, until they are freed."""
         return self._slots.resident_bytes
@@ -179,7 +184,7 @@ class Residency:
     def snapshot(self, now: float) -> ResidencySnapshot:
         """Show the cache; ``loading`` are all drafts that hold memory and were not announced yet."""
         return ResidencySnapshot(
-            epoch=self._epochs.newest,
+            epoch=self.epoch,
             resident=self._names(State.RESIDENT),
             loading=self._names(State.LOADING, State.CANCELLING, State.WARMING, State.DISCARDED),
             revoked=self._names(State.REVOKED),

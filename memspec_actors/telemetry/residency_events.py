@@ -1,4 +1,7 @@
-"""Say in the event log's words what the residency state machine heard and decided."""
+"""Say in the event log's words what the residency state machine heard and decided.
+
+Records carry the numbers of after all that follows from a message: the CacheManager does it in one go.
+"""
 
 from memspec_actors.protocols.events import (
     DraftEvicted,
@@ -12,14 +15,14 @@ from memspec_actors.protocols.events import (
     ResidencyAnnouncedEvent,
 )
 from memspec_actors.protocols.messages import CacheManagerMessage, DraftRanking, LoadCancelled, LoadFinished
-from memspec_actors.protocols.results import ResidencySnapshot
 from memspec_actors.scheduling.instructions import Announce, Failed, Freed, Instruction, Revoked, StartLoad
+from memspec_actors.scheduling.residency import Residency
 
 __all__ = ["heard_event", "residency_event"]
 
 
-def residency_event(actor: str, instruction: Instruction, after: ResidencySnapshot) -> Event | None:
-    """Return the record of an instruction, with the byte counts of ``after``; None for what is not recorded."""
+def residency_event(actor: str, instruction: Instruction, after: Residency) -> Event | None:
+    """Return the record of an instruction, None for what is not recorded."""
     resident_bytes, reserved_bytes = after.resident_bytes, after.reserved_bytes
     match instruction:
         case StartLoad(draft=draft, nbytes=nbytes):
@@ -55,14 +58,14 @@ def residency_event(actor: str, instruction: Instruction, after: ResidencySnapsh
             return None
 
 
-def heard_event(actor: str, message: CacheManagerMessage, reserved_bytes: int) -> Event | None:
-    """Return the record of a message, with the ``reserved_bytes`` after it; None for what is not recorded."""
+def heard_event(actor: str, message: CacheManagerMessage, after: Residency) -> Event | None:
+    """Return the record of a message, None for what is not recorded."""
     match message:
         case DraftRanking(request_id=request_id, interval=interval, order=order):
             return RankingApplied(actor=actor, request_id=request_id, interval=interval, order=order)
         case LoadFinished(draft=draft, nbytes=nbytes, wall_us=wall_us, emulated=emulated):
             return DraftLoadFinished(actor=actor, draft=draft, nbytes=nbytes, wall_us=wall_us, emulated=emulated)
         case LoadCancelled(draft=draft):
-            return DraftLoadCancelled(actor=actor, draft=draft, reserved_bytes=reserved_bytes)
+            return DraftLoadCancelled(actor=actor, draft=draft, reserved_bytes=after.reserved_bytes)
         case _:
             return None
