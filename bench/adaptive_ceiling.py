@@ -1,7 +1,8 @@
-"""What scheduling could gain where drafts stop by `gain`: the best draft of each text, and who knew the domains.
+"""What scheduling could gain where drafts stop by `gain`: one who knew every domain, here and next, and the best draft.
 
-Both know the text beforehand, but none of its single tokens. Replayed from traces; about 6 minutes on two cores, nearly
-all of it tracing.
+`domain-oracle` knows where domains change, and loads the next one's draft beforehand, but not the luck of single
+tokens. (Its plans in real runs are made for five tokens, and know nothing of what comes next.) Replayed from traces;
+about 8 minutes on two cores, nearly all of it tracing.
 """
 
 from memspec_actors.cli.replay_study import replay_study

@@ -163,12 +163,12 @@ STUDIES = (
     Study(
         "adaptive_ceiling",
         "The ceiling with drafts as long as pays",
-        "What one who knew a text's best draft, or its domains, would reach where drafts stop by `gain`; replayed.",
+        "What one who knew every domain, here and next, would reach where drafts stop by `gain`; replayed.",
         (
             _over("oracle-static", BASE, "1.225"),
             _over("domain-oracle", BASE),
             _over("memspec", BASE, "1.588"),
-            _OVER_DOMAINS,
+            _over("memspec", "domain-oracle"),
             _OVER_PLAIN,
         ),
     ),
