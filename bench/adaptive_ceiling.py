@@ -2,7 +2,7 @@
 
 `domain-oracle` knows where domains change, and loads the next one's draft beforehand, but not the luck of single
 tokens. (Its plans in real runs are made for five tokens, and know nothing of what comes next.) Replayed from traces;
-about 8 minutes on two cores, nearly all of it tracing.
+about 4 minutes on two cores, nearly all of it tracing.
 """
 
 from memspec_actors.cli.replay_study import replay_study

@@ -1,0 +1,48 @@
+"""If these fail, oracles plan for drafts of another length than are replayed, and bound nothing."""
+
+import pytest
+
+from memspec_actors.errors import ConfigError
+from memspec_actors.scheduling.domain_plan import foreseeing_plan
+from memspec_actors.scheduling.policy import parse_policy
+from memspec_actors.scheduling.rankers import StaticRanker
+from memspec_actors.simulation.planning import Planner
+from memspec_actors.simulation.replay import replay
+from memspec_actors.simulation.setting import Setting
+from memspec_actors.simulation.texts import Text
+from tests.simulation.test_replay import profile
+from tests.simulation.toys import Toys, schedule
+
+DRAFTS = ("d0", "d1", "d2")
+
+
+@pytest.fixture(scope="module")
+def text() -> Text:
+    toys = Toys(seed=2, rates=[0.3, 0.1, 0.6], max_new_tokens=90, k=5, eos_ids=frozenset(), sharpness=3.0)
+    return toys.trace(free_runs=True)
+
+
+def _setting(stop: str | None) -> Setting:
+    return Setting(profile=profile(2.7), schedule=schedule(4), capacity=2, stop=stop)
+
+
+@pytest.mark.parametrize("stop", [None, "gain", "heuristic"])
+def test_oracle_static_is_the_draft_that_decodes_fastest(text: Text, stop: str | None) -> None:
+    def decode_s(name: str) -> float:
+        policy = parse_policy(f"static:{name}", DRAFTS)
+        return replay(*text, policy, lambda: StaticRanker(name), _setting(stop)).timing.decode_s
+
+    plan = Planner(text[0], _setting(stop)).plan("oracle-static", text)
+    assert [step.order for step in plan.steps] == [(min(DRAFTS, key=decode_s),)]
+
+
+def test_domain_oracle_knows_what_comes_next_where_drafts_vary_in_length(text: Text) -> None:
+    planned = {stop: Planner(text[0], _setting(stop)).plan("domain-oracle", text) for stop in (None, "gain")}
+    assert planned["gain"] == foreseeing_plan(text[1])
+    assert planned[None] != planned["gain"]
+
+
+def test_oracle_dynamic_plans_for_one_length_only(text: Text) -> None:
+    assert Planner(text[0], _setting(None)).plan("oracle-dynamic", text).steps
+    with pytest.raises(ConfigError, match=r"oracle-dynamic.*'gain'"):
+        Planner(text[0], _setting("gain")).plan("oracle-dynamic", text)
