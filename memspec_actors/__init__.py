@@ -4,6 +4,7 @@ What it is made of, each importing only from the lines above its own:
 
     errors, protocols, progress, cores          what goes wrong, what is said, how far work is, how many cores there are
     paths, quantities, config_file, hub         what people write: paths, sizes, TOML, ids on the Hugging Face hub
+    output_files                                what people ask to be written
     runtime, speculation, scheduling, zoo       actors; one iteration's maths; which drafts to keep; embedded models
     models, telemetry                           weights, caches, runners, text; the event log, written and read
     predictor, prompts, config_sections         ranking drafts; a prompt's ids; the keys of memspec.toml

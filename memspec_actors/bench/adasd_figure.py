@@ -4,13 +4,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from memspec_actors.bench.methods_report import BASE, MethodsReport
-from memspec_actors.errors import ConfigError
+from memspec_actors.errors import ConfigError, UsageError
 from memspec_actors.methods import METHODS
+from memspec_actors.output_files import check_output, whole_file
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["check_plotting", "draw", "draw_speedups"]
+__all__ = ["check_figure", "check_plotting", "draw", "draw_speedups"]
 
 
 def check_plotting() -> None:
@@ -21,16 +22,25 @@ def check_plotting() -> None:
         raise ConfigError("figures need matplotlib; install memspec-actors[plots]") from error
 
 
+def check_figure(path: Path) -> None:
+    """Raise UsageError, before the work, if no figure can be written to ``path``."""
+    check_plotting()
+    from matplotlib.backend_bases import FigureCanvasBase
+
+    kinds = sorted(FigureCanvasBase.get_supported_filetypes())
+    if path.suffix[1:].lower() not in kinds:
+        raise UsageError(f"the figure {path} must end in one of .{', .'.join(kinds)}")
+    check_output(path)
+
+
 def draw(report: MethodsReport, path: Path) -> None:
     """Write a bar chart of speed-ups over vanilla to ``path``; its ending tells the format."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(2.0 + 1.4 * len(_cells(report)), 4.0), layout="constrained")
     draw_speedups(figure.add_subplot(), report)
-    try:
-        figure.savefig(path)
-    except (OSError, ValueError) as error:
-        raise ConfigError(f"the figure {path} cannot be written: {error}") from error
+    with whole_file(path) as file:
+        figure.savefig(file, format=path.suffix[1:].lower())
 
 
 def draw_speedups(axes: "Axes", report: MethodsReport) -> None:

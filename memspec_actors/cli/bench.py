@@ -17,6 +17,7 @@ app = typer.Typer(help="Measure what the papers claim, on this machine.", rich_m
 PROMPTS, METHOD_PROMPTS, QUICK_PROMPTS = 12, 16, 1
 TOKENS, QUICK_TOKENS = 320, 32
 POLICY_TOKENS, QUICK_POLICY_TOKENS, RUNS = 128, 48, 3
+LOAD_RATIOS = 0.01, 1000.0
 
 PromptsOption = Annotated[
     list[Path] | None,
@@ -28,6 +29,14 @@ JsonFileOption = Annotated[
 ]
 
 
+def _load_ratio(ratio: float) -> float:
+    """Return a ratio that storage can be slowed down to, as any number between the bounds is, and NaN is not."""
+    least, most = LOAD_RATIOS
+    if not least <= ratio <= most:
+        raise typer.BadParameter(f"{ratio} is not in the range {least}<=x<={most}")
+    return ratio
+
+
 @app.callback()
 def bench() -> None:
     """Measure what the papers claim, on this machine."""
@@ -36,11 +45,15 @@ def bench() -> None:
 @app.command("adasd")
 def adasd(
     prompts: PromptsOption = None,
-    count: Annotated[int | None, typer.Option(help=f"Prompts of each data set; {METHOD_PROMPTS} if not given.")] = None,
+    count: Annotated[
+        int | None, typer.Option(min=1, help=f"Prompts of each data set; {METHOD_PROMPTS} if not given.")
+    ] = None,
     policy: Annotated[
         str | None, typer.Option(help="One policy for all; without it a domain's own draft, and memspec if mixed.")
     ] = None,
-    max_new_tokens: Annotated[int | None, typer.Option(help=f"Tokens of each text; {TOKENS} if not given.")] = None,
+    max_new_tokens: Annotated[
+        int | None, typer.Option(min=1, help=f"Tokens of each text; {TOKENS} if not given.")
+    ] = None,
     share: Annotated[
         bool, typer.Option("--share/--no-share", help="Keep what rules learn from prompt to prompt.")
     ] = True,
@@ -67,16 +80,18 @@ def adasd(
 @app.command("policies")
 def policies(
     prompts: PromptsOption = None,
-    count: Annotated[int | None, typer.Option(help=f"Prompts of each data set; {PROMPTS} if not given.")] = None,
+    count: Annotated[int | None, typer.Option(min=1, help=f"Prompts of each data set; {PROMPTS} if not given.")] = None,
     policy: Annotated[list[str] | None, typer.Option(metavar="POLICY", help="Repeat; all if not given.")] = None,
     max_new_tokens: Annotated[
-        int | None, typer.Option(help=f"Tokens of each text; {POLICY_TOKENS} if not given.")
+        int | None, typer.Option(min=1, help=f"Tokens of each text; {POLICY_TOKENS} if not given.")
     ] = None,
-    runs: Annotated[int | None, typer.Option(help=f"Repetitions; {RUNS} if not given.")] = None,
+    runs: Annotated[int | None, typer.Option(min=1, help=f"Repetitions; {RUNS} if not given.")] = None,
     stop: Annotated[
         str | None, typer.Option(metavar="RULE", help="When to stop drafting; the configuration's rule if not given.")
     ] = None,
-    load_ratio: Annotated[float, typer.Option(help="How many iterations a load takes on the emulated storage.")] = 2.7,
+    load_ratio: Annotated[
+        float, typer.Option(callback=_load_ratio, help="How many iterations a load takes on the emulated storage.")
+    ] = 2.7,
     config: ConfigOption = None,
     quick: QuickOption = False,
     json: JsonFileOption = None,

@@ -34,12 +34,14 @@ def bench_adasd(
     """Compare the methods; print tables, or JSON where ``json`` is ``-``."""
     from msgspec.structs import replace
 
-    from memspec_actors.bench.adasd_figure import check_plotting, draw
-    from memspec_actors.bench.paper.finding import write_finding
+    from memspec_actors.bench.adasd_figure import check_figure, draw
+    from memspec_actors.bench.paper.finding import check_finding, write_finding
     from memspec_actors.cli.bench_table import print_methods
 
     if figure is not None:
-        check_plotting()  # before the long work
+        check_figure(figure)
+    if json is not None and json != Path("-"):
+        check_finding(json)
     config = replace(config, speculation=replace(config.speculation, share_thresholds=share))
     began = time.perf_counter()
     report = _compare(config, datasets, policy, max_new_tokens)

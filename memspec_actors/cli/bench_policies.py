@@ -4,7 +4,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from memspec_actors.cli.output import circumstances, print_json, progress_bars, write_file
+from memspec_actors.cli.output import circumstances, print_json, progress_bars
+from memspec_actors.output_files import check_output, write_whole
 
 if TYPE_CHECKING:
     from memspec_actors.bench.datasets import DataSet
@@ -33,6 +34,8 @@ def bench_policies(
     from memspec_actors.comparison import compare_policies
     from memspec_actors.methods import choose, stopping_by
 
+    if json is not None and json != Path("-"):
+        check_output(json)
     if stop is not None:
         config = stopping_by(config, stop)
 
@@ -86,4 +89,4 @@ def _show(
     if beside is not None:
         print_policies(beside, f"storage as it is, {drafting}")
     if json is not None:
-        write_file(json, msgspec.json.format(msgspec.json.encode(figures)))
+        write_whole(json, msgspec.json.format(msgspec.json.encode(figures)))

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from memspec_actors.cli.config import ConfigOption, load_config
-from memspec_actors.cli.output import JsonOption, print_json, spinner, write_file
+from memspec_actors.cli.output import JsonOption, print_json, spinner
+from memspec_actors.output_files import write_whole
 
 if TYPE_CHECKING:
     from memspec_actors.simulation.profile import DeviceProfile
@@ -62,7 +63,7 @@ def _print_profile(profile: "DeviceProfile", out: Path | None, json: bool) -> No
     values = msgspec.to_builtins(profile, str_keys=True)
     text = tomli_w.dumps({key: value for key, value in values.items() if value is not None})
     if out is not None:
-        write_file(out, text.encode())
+        write_whole(out, text.encode())
     if json:
         print_json(values)
     elif out is None:

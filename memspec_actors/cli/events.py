@@ -6,7 +6,8 @@ from typing import Annotated
 
 import typer
 
-from memspec_actors.cli.output import JsonOption, print_json, write_file
+from memspec_actors.cli.output import JsonOption, print_json
+from memspec_actors.output_files import write_whole
 
 __all__ = ["app"]
 
@@ -96,9 +97,9 @@ def timeline(log: LogArgument, out: OutOption) -> None:
         raise UsageError(f"{out} must end in .html, .svg or .png")
     story = tell_story(EventReader(log, must_hold_records=True))
     if kind == ".html":
-        write_file(out, timeline_page(story).encode())
+        write_whole(out, timeline_page(story).encode())
     else:
-        write_file(out, timeline_picture(story, "svg" if kind == ".svg" else "png"))
+        write_whole(out, timeline_picture(story, "svg" if kind == ".svg" else "png"))
 
 
 @app.command("trace")
@@ -110,7 +111,7 @@ def trace(log: LogArgument, out: OutOption) -> None:
     from memspec_actors.telemetry.storyteller import tell_story
     from memspec_actors.telemetry.trace import chrome_trace
 
-    write_file(out, msgspec.json.encode(chrome_trace(tell_story(EventReader(log, must_hold_records=True)))))
+    write_whole(out, msgspec.json.encode(chrome_trace(tell_story(EventReader(log, must_hold_records=True)))))
 
 
 @app.command("tail")

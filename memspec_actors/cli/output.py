@@ -3,12 +3,10 @@
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from memspec_actors.errors import UsageError
 from memspec_actors.progress import Progress
 
 if TYPE_CHECKING:
@@ -22,7 +20,6 @@ __all__ = [
     "progress_bars",
     "spinner",
     "wide_console",
-    "write_file",
 ]
 
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else on standard output.")]
@@ -41,14 +38,6 @@ def circumstances(threads: int, dtype: str) -> dict[str, Any]:
 
     versions = {name: version(name) for name in ("memspec-actors", "torch")}
     return {"versions": versions, "threads": threads, "dtype": dtype, "emulated": []}
-
-
-def write_file(path: Path, content: bytes) -> None:
-    """Write a file that a command was asked for. Raises UsageError, naming it, if that cannot be done."""
-    try:
-        path.write_bytes(content)
-    except OSError as error:
-        raise UsageError(f"{path} cannot be written: {error.strerror}") from error
 
 
 def wide_console() -> "Console":

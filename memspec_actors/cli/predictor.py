@@ -16,6 +16,7 @@ __all__ = ["app"]
 app = typer.Typer(help="Trace, train and judge the ranking of drafts.", rich_markup_mode=None)
 
 EVALUATION_PROMPTS, QUICK_PROMPTS = 100, 12
+MAX_SEED = 2**63 - 1
 
 MaxNewTokensOption = Annotated[
     int, typer.Option(min=1, help="Let the target write at most so many tokens for a prompt.")
@@ -62,7 +63,7 @@ def train(
         str | None,
         typer.Option(metavar="DRAFT", help="Learn nothing where this draft is the best one, to see what that costs."),
     ] = None,
-    seed: Annotated[int, typer.Option(help="Train the same heads again.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, max=MAX_SEED, help="Train the same heads again.")] = 0,
     json: JsonOption = False,
 ) -> None:
     """Train the ranking head on a trace; the encoder stays as it is."""

@@ -7,6 +7,7 @@ import typer
 
 from memspec_actors.cli.config import ConfigOption, load_config
 from memspec_actors.cli.output import JsonOption, print_json, progress_bars
+from memspec_actors.output_files import check_output
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -32,7 +33,7 @@ def simulate(
     interval: Annotated[int | None, typer.Option(help="Iterations between scheduling points (N).")] = None,
     capacity: Annotated[int | None, typer.Option(help="Drafts that fit in memory (K).")] = None,
     max_new_tokens: Annotated[int | None, typer.Option(help="Cut the texts at so many tokens.")] = None,
-    limit: Annotated[int | None, typer.Option(help="Take so many texts at most.")] = None,
+    limit: Annotated[int | None, typer.Option(min=1, help="Take so many texts at most.")] = None,
     stop: Annotated[
         str | None,
         typer.Option(metavar="RULE", help="Stop drafts by this rule, as in `memspec run`; else at the trace's length."),
@@ -46,6 +47,8 @@ def simulate(
 ) -> None:
     """Replay policies over traces in virtual time, at a device's pace."""
     chosen = load_config(config)
+    if write_plan is not None:
+        check_output(write_plan)
 
     from memspec_actors.bench.replays import lazy_predictor
     from memspec_actors.comparison import compare_policies

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import torch
 
-from memspec_actors.bench.paper.finding import Finding, machine, write_finding
+from memspec_actors.bench.paper.finding import Finding, check_finding, machine, write_finding
 from memspec_actors.cli.output import Progress, circumstances, progress_bars
 from memspec_actors.cli.policy_table import print_policies
 from memspec_actors.comparison import PolicyComparison
@@ -46,6 +46,8 @@ def run_study(
     try:
         config = Config.load(arguments.config) if arguments.config else Config()
         torch.set_num_threads(config.target.num_threads)
+        if arguments.json is not None:
+            check_finding(arguments.json)
         began = time.perf_counter()
         with progress_bars() as progress:
             measured = measure(config, arguments, progress)

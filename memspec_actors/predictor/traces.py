@@ -8,6 +8,7 @@ from typing import BinaryIO
 import msgspec
 
 from memspec_actors.errors import TraceError
+from memspec_actors.output_files import whole_file
 from memspec_actors.protocols.traces import FLOAT_BYTES, TRACE_FORMATS, FreeRun, TraceHeader, TraceRecord
 
 __all__ = ["TraceReader", "TraceWriter", "accepted_runs", "open_trace_writer"]
@@ -45,15 +46,9 @@ class TraceWriter:
 
 @contextmanager
 def open_trace_writer(path: str | Path, header: TraceHeader) -> Iterator[TraceWriter]:
-    """Write a trace file that appears under ``path`` only once it is whole."""
-    target = Path(path)
-    partial = target.with_name(target.name + ".partial")
-    try:
-        with partial.open("wb") as file:
-            yield TraceWriter(file, header)
-        partial.replace(target)
-    finally:
-        partial.unlink(missing_ok=True)
+    """Write a trace file that appears under ``path`` only once it is whole. Raises UsageError as `whole_file` does."""
+    with whole_file(Path(path)) as file:
+        yield TraceWriter(file, header)
 
 
 class TraceReader:
@@ -75,7 +70,7 @@ class TraceReader:
                 try:
                     record = self._decoder.decode(line)
                 except (msgspec.DecodeError, UnicodeDecodeError) as error:
-                    raise TraceError(f"{self.path}, line {number}: {error}") from error
+                    raise TraceError(f"{self.path}, line {number}: {error}; collect it again") from error
                 self._check(record, number)
                 yield record
 
@@ -110,6 +105,8 @@ class TraceReader:
         if record.free_runs is not None and list(record.free_runs) != list(self.header.drafts):
             raise TraceError(f"{where}: free runs are of {list(record.free_runs)}; they must be of the same drafts")
         length = len(record.output_ids)
+        self._check_ids(record.prompt_ids, f"{where}: the prompt")
+        self._check_ids(record.output_ids, f"{where}: the text")
         for draft, runs in record.accepted.items():
             if not len(runs) == len(record.entropies[draft]) == length:
                 raise TraceError(
@@ -122,6 +119,12 @@ class TraceReader:
                 raise TraceError(f"{where}: the runs of {draft!r} contradict one another; collect the trace again")
             if record.free_runs is not None and not _are_whole(record.free_runs[draft], runs):
                 raise TraceError(f"{where}: the free runs of {draft!r} do not fit its accepted ones; collect it again")
+
+    def _check_ids(self, ids: Sequence[int], what: str) -> None:
+        if not ids:
+            raise TraceError(f"{what} has no tokens; collect it again")
+        if not 0 <= min(ids) <= max(ids) < self.header.vocab_size:
+            raise TraceError(f"{what} has ids from {min(ids)} to {max(ids)} of only {self.header.vocab_size}")
 
 
 def _are_whole(free_runs: Sequence[FreeRun], runs: Sequence[int]) -> bool:

@@ -15,6 +15,7 @@ from torch import Tensor
 
 from memspec_actors.errors import TraceError
 from memspec_actors.models.text.tokenizer import Tokenizer
+from memspec_actors.output_files import check_directory
 from memspec_actors.predictor.context import ContextLayout
 from memspec_actors.predictor.encoder import BertEncoder
 from memspec_actors.predictor.evaluation import evaluate
@@ -65,7 +66,8 @@ def train(
     One head ranks (prompt and recent tokens), two see only the prompt or the recent tokens and serve for comparison. A
     share of the prompts, chosen by their hash, validates: training stops when the loss on them no longer falls.
     ``tokenizer`` is the target's and is needed if the encoder has another one; ``exclude`` names an evaluation trace
-    that must not share a prompt with this one. Raises TraceError, CheckpointError.
+    that must not share a prompt with this one. Raises TraceError, CheckpointError, and UsageError for a directory that
+    cannot be written.
     """
     params = params or TrainParams()
     directory, target_dir = Path(encoder_dir), Path(out)
@@ -77,6 +79,7 @@ def train(
     fitted, held_out, hashes = _split(trace, params)
     if exclude is not None:
         check_disjoint(TraceReader(exclude), set(hashes), f"the training trace {traces}")
+    check_directory(target_dir)
     heads, losses = _fit_all(encoder, reader, (fitted, held_out), params, progress)
     provenance = {
         "trace_sha256": hashlib.sha256(trace.path.read_bytes()).hexdigest(),

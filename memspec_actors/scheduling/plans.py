@@ -8,6 +8,7 @@ from typing import TypeVar
 import msgspec
 
 from memspec_actors.errors import TraceError
+from memspec_actors.output_files import write_whole
 from memspec_actors.protocols.feedback import Feedback
 from memspec_actors.protocols.traces import PLAN_FORMAT, Plan, PlanHeader
 from memspec_actors.scheduling.rankers import Ranking, RankingContext
@@ -70,9 +71,9 @@ def read_plans(path: str | Path) -> dict[str, Plans]:
 
 
 def write_plans(path: str | Path, header: PlanHeader, plans: Iterable[Plan]) -> None:
-    """Write a plan file."""
+    """Write a plan file. Raises UsageError if that cannot be done."""
     encode = msgspec.json.Encoder().encode
-    Path(path).write_bytes(b"".join(encode(line) + b"\n" for line in (header, *plans)))
+    write_whole(Path(path), b"".join(encode(line) + b"\n" for line in (header, *plans)))
 
 
 def _header(path: str | Path, number: int, line: bytes) -> PlanHeader:

@@ -1,5 +1,6 @@
 """If these fail, a trace file says something else than was traced, or a damaged one is read as if it were whole."""
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -59,6 +60,8 @@ def test_an_interrupted_trace_leaves_nothing_behind(make_trace: TraceMaker, tmp_
         (3, b'"a":[5,5', b'"a":[5,3', "contradict"),
         (3, b'"entropies":{"a"', b'"entropies":{"x"', "entropies are of"),
         (3, b'"entropies":{"a":[', b'"entropies":{"a":[1.0,', "entropies of 'a'"),
+        (3, b'"prompt_ids":[', b'"prompt_ids":[-1,', "prompt has ids from -1"),
+        (3, b'"output_ids":[', b'"output_ids":[99999,', "text has ids from .* to 99999"),
         (3, b"}\n", b"\n", "truncated|Expected"),
         (3, b'"kind"', b'"kinds"', "kinds"),
         (3, b'"kind":"', b'"kind":"\xff', "utf-8|UTF-8"),
@@ -75,6 +78,16 @@ def test_damage_is_reported_with_file_and_line(
     lines[line - 1] = lines[line - 1].replace(old, new, 1)
     path.write_bytes(b"".join(lines))
     with pytest.raises(TraceError, match=f"line {line}.*({said})"):
+        list(TraceReader(path))
+
+
+@pytest.mark.parametrize("name", ["prompt_ids", "output_ids"])
+def test_a_text_without_tokens_is_reported(make_trace: TraceMaker, name: str) -> None:
+    """A replay would end in an index that is out of range."""
+    path = make_trace("t", 3)
+    filled, empty = rf'"{name}":\[[\d,]+\]', f'"{name}":[]'
+    path.write_text(re.sub(filled, empty, path.read_text(), count=1))
+    with pytest.raises(TraceError, match=r"line 2: the (prompt|text) has no tokens"):
         list(TraceReader(path))
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from memspec_actors.errors import TraceError
+from memspec_actors.errors import TraceError, UsageError
 from memspec_actors.predictor.examples import Point
 from memspec_actors.predictor.ranker import PredictorRanker
 from memspec_actors.predictor.traces import TraceReader, open_trace_writer
@@ -111,6 +111,17 @@ def test_provenance_says_what_the_head_was_made_from(make_trace: TraceMaker, enc
 def test_too_little_data_is_reported(make_trace: TraceMaker, encoder_dir: Path, tmp_path: Path) -> None:
     with pytest.raises(TraceError, match="too few prompts"):
         train(make_trace("train", 1), encoder_dir, tmp_path / "out", params=TrainParams(max_tokens=96))
+
+
+def test_a_directory_that_cannot_be_written_is_refused_before_the_work(
+    make_trace: TraceMaker, encoder_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Minutes of training would end in an error and no head."""
+    monkeypatch.setattr("memspec_actors.predictor.training._fit_all", lambda *_: pytest.fail("the work has begun"))
+    (tmp_path / "taken").write_text("a file")
+    for out in (tmp_path / "taken", tmp_path / "taken" / "out"):
+        with pytest.raises(UsageError, match="taken"):
+            train(make_trace("train", 20), encoder_dir, out, params=TrainParams(max_tokens=96))
 
 
 def test_an_encoder_without_special_tokens_is_refused(

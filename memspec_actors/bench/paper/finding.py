@@ -10,8 +10,9 @@ from memspec_actors.bench.methods_report import MethodsReport
 from memspec_actors.comparison import PolicyComparison
 from memspec_actors.cores import usable_cores
 from memspec_actors.errors import TraceError
+from memspec_actors.output_files import check_directory, check_output, write_whole
 
-__all__ = ["Finding", "machine", "read_finding", "write_finding"]
+__all__ = ["Finding", "check_finding", "machine", "read_finding", "write_finding"]
 
 
 class Finding(msgspec.Struct, frozen=True, kw_only=True):
@@ -48,13 +49,16 @@ def machine() -> str:
     return f"{(names or [platform.processor() or platform.machine()])[0]}, {usable_cores()} cores"
 
 
+def check_finding(path: Path) -> None:
+    """Make the folder of a finding, before the work. Raises UsageError if a file cannot be written there."""
+    check_directory(path.parent)
+    check_output(path)
+
+
 def write_finding(path: Path, finding: Finding) -> None:
-    """Write a finding as readable JSON, its folder too. Raises TraceError if that cannot be done."""
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(msgspec.json.format(msgspec.json.encode(finding), indent=1) + b"\n")
-    except OSError as error:
-        raise TraceError(f"{path}: {error.strerror}; give a file that can be written") from error
+    """Write a finding as readable JSON, its folder too. Raises UsageError if that cannot be done."""
+    check_finding(path)
+    write_whole(path, msgspec.json.format(msgspec.json.encode(finding), indent=1) + b"\n")
 
 
 def read_finding(path: Path) -> Finding:
