@@ -22,6 +22,7 @@ from memspec_actors.protocols.messages import DraftWish, GetStatistics, LoadProg
 from memspec_actors.protocols.requests import SamplingParams
 from memspec_actors.protocols.results import GenerationResult, ResidencySnapshot, Statistics
 from memspec_actors.runtime import Failed, RuntimeEvent
+from memspec_actors.runtime.onlookers import show
 from memspec_actors.speculation.commit import united_end_ids
 from memspec_actors.stream import Requests, TextStream
 from memspec_actors.telemetry.event_log import EventLog, Listener
@@ -71,7 +72,8 @@ class MemSpec:
         """Open an engine: with a Config, a path to ``memspec.toml``, or (None) the embedded models.
 
         ``on_load`` hears (draft, bytes done, bytes in all) while drafts load, ``on_event`` whatever an event log may
-        hold, as it happens. Raises ConfigError, CheckpointError or IncompatibleDraft, naming what is wrong and where.
+        hold, as it happens; an exception of theirs is logged, and stops nothing. Raises ConfigError, CheckpointError or
+        IncompatibleDraft, naming what is wrong and where.
         """
         if not isinstance(config, Config):
             config = Config() if config is None else Config.load(config)
@@ -203,7 +205,7 @@ class MemSpec:
 
     def _progress(self, progress: LoadProgress) -> None:
         if self._on_load is not None:
-            self._on_load(progress.draft.name, progress.done_bytes, progress.total_bytes)
+            show(self._on_load, progress.draft.name, progress.done_bytes, progress.total_bytes)
 
     def _observe(self, event: RuntimeEvent) -> None:
         if isinstance(event, Failed):

@@ -297,6 +297,24 @@ async def test_closing_the_engine_ends_every_stream_and_task() -> None:
     assert asyncio.all_tasks() == before
 
 
+async def test_listeners_that_raise_stop_nothing(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """A bug in somebody's progress bar or counter would leave callers waiting for ever, or end the engine."""
+
+    def fail(*heard: object) -> None:
+        raise RuntimeError(f"a bug of {len(heard)}")
+
+    async with MemSpec.open(with_events(tmp_path / "log"), on_load=fail, on_event=fail) as engine:
+        async with asyncio.timeout(60):
+            result = await engine.generate(MIXED, max_new_tokens=20)
+            await until(lambda: bool(engine.residency().resident))
+    assert result.usage.completion_tokens == 20
+    assert {record.exc_text and record.exc_text.splitlines()[-1] for record in caplog.records} == {
+        "RuntimeError: a bug of 1",
+        "RuntimeError: a bug of 3",
+    }
+    assert not any(isinstance(event, events.ActorCrashed) for event in read_events(tmp_path / "log"))
+
+
 async def test_closing_in_the_middle_of_loads_ends_them_in_the_log(tmp_path: Path) -> None:
     """Invariant 6 from the log alone; and storage that needs a minute for a draft must not hold the end up."""
     log = tmp_path / "events.jsonl"

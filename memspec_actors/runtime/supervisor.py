@@ -2,7 +2,6 @@
 
 import asyncio
 import atexit
-import logging
 import weakref
 from collections.abc import Callable
 from types import TracebackType
@@ -14,6 +13,7 @@ from memspec_actors.errors import SystemFailed
 from memspec_actors.runtime.actor import Actor
 from memspec_actors.runtime.events import Failed, RuntimeEvent
 from memspec_actors.runtime.mailbox import MailboxPolicy
+from memspec_actors.runtime.onlookers import show
 from memspec_actors.runtime.ref import ActorRef
 from memspec_actors.runtime.restart import RestartPolicy
 from memspec_actors.runtime.supervised import Supervised, sole_cause
@@ -21,8 +21,6 @@ from memspec_actors.runtime.supervised import Supervised, sole_cause
 __all__ = ["ActorSystem"]
 
 M = TypeVar("M")
-
-_log = logging.getLogger(__name__)
 
 _entered: "weakref.WeakSet[ActorSystem]" = weakref.WeakSet()
 
@@ -183,12 +181,8 @@ class ActorSystem:
             self._starting.cancel()  # without effect once every actor has started
 
     def _observe(self, event: RuntimeEvent) -> None:
-        if self._on_event is None:
-            return
-        try:
-            self._on_event(event)
-        except Exception:  # noqa: BLE001 - it is logged, and whoever only looks on must not stop the system
-            _log.exception("the observer of the actor system failed on %r", event)
+        if self._on_event is not None:
+            show(self._on_event, event)
 
 
 def _leave_entered() -> None:

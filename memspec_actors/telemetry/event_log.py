@@ -12,6 +12,7 @@ import structlog
 
 from memspec_actors.errors import ConfigError
 from memspec_actors.protocols.events import Event, IntervalFinished, Iteration, ThresholdsPublishedEvent
+from memspec_actors.runtime.onlookers import show
 from memspec_actors.telemetry.append_file import AppendFile
 
 __all__ = ["DEBUG_EVENTS", "Clock", "EventLog", "Listener", "system_clock"]
@@ -91,9 +92,9 @@ class EventLog:
         return self._stamp.seq
 
     def write(self, event: Event) -> None:
-        """Append ``event`` with ``seq``, ``ts`` and ``mono`` filled in. Never raises for the sake of the file."""
+        """Append ``event`` with ``seq``, ``ts`` and ``mono`` filled in. Never raises for the file or the listener."""
         if self._listener is not None:
-            self._listener(event)
+            show(self._listener, event)
         if self._logger is None or type(event) in self._left_out:
             return
         try:
