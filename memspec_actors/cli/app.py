@@ -6,10 +6,9 @@ from typing import Annotated
 import typer
 
 from memspec_actors.cli import bench, config, doctor, drafts, events, predictor, run, serve, simulate, zoo
+from memspec_actors.cli.exit_codes import DEBUG_VARIABLE
 
-__all__ = ["DEBUG_VARIABLE", "app"]
-
-DEBUG_VARIABLE = "MEMSPEC_DEBUG"
+__all__ = ["app"]
 
 app = typer.Typer(name="memspec", add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
 app.command("run")(run.run)

@@ -12,7 +12,7 @@ from memspec_actors.bench.datasets import zoo_datasets
 from memspec_actors.bench.paper.finding import read_finding
 from memspec_actors.bench.policies import PLAN_LENGTH, run_policies, throttled
 from memspec_actors.cli.output import Progress
-from memspec_actors.cli.study import Measured, run_study
+from memspec_actors.cli.study import Measured, at_least_one, run_study
 from memspec_actors.comparison import BASE, STRICT, PolicyComparison, compare_policies
 from memspec_actors.config import Config
 from memspec_actors.methods import stopping_by
@@ -41,7 +41,9 @@ def decode_study(
     """
 
     def add_arguments(parser: ArgumentParser) -> None:
-        parser.add_argument("--prompts", type=int, metavar="N", help=f"of each data set; {num_prompts} if not given")
+        parser.add_argument(
+            "--prompts", type=at_least_one, metavar="N", help=f"of each data set; {num_prompts} if not given"
+        )
         if part_of is not None:
             what = f"take the runs from a file of bench/{part_of}.py instead of decoding"
             parser.add_argument("--from", type=Path, metavar="FILE", dest="source", help=what)

@@ -3,21 +3,22 @@
 import shlex
 import sys
 import time
-from argparse import ArgumentParser, Namespace
+from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 import torch
 
 from memspec_actors.bench.paper.finding import Finding, check_finding, machine, write_finding
+from memspec_actors.cli.exit_codes import exit_code_of
 from memspec_actors.cli.output import Progress, circumstances, progress_bars
 from memspec_actors.cli.policy_table import print_policies
 from memspec_actors.comparison import PolicyComparison
 from memspec_actors.config import Config
-from memspec_actors.errors import MemSpecError
 
-__all__ = ["Measured", "run_study"]
+__all__ = ["Measured", "at_least_one", "run_study"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,26 +37,38 @@ def run_study(
     measure: Callable[[Config, Namespace, Progress], Measured],
     add_arguments: Callable[[ArgumentParser], object] = lambda parser: None,
 ) -> None:
-    """Measure, print, and write the finding where ``--json`` says; ``claim`` is the script's docstring."""
+    """Measure, print, and write the finding where ``--json`` says; ``claim`` is the script's docstring.
+
+    The process ends here, as `exit_code_of` says, if anything goes wrong.
+    """
     parser = ArgumentParser(description=claim)
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures, for bench/report.py")
     parser.add_argument("--quick", action="store_true", help="little work: the same figures, less certain")
     parser.add_argument("--config", type=Path, metavar="FILE", help="memspec.toml; without it the embedded models")
     add_arguments(parser)
-    arguments = parser.parse_args()
-    try:
-        config = Config.load(arguments.config) if arguments.config else Config()
-        torch.set_num_threads(config.target.num_threads)
-        if arguments.json is not None:
-            check_finding(arguments.json)
-        began = time.perf_counter()
-        with progress_bars() as progress:
-            measured = measure(config, arguments, progress)
-        finding = _finding(config, measured, quick=arguments.quick, wall_s=time.perf_counter() - began)
-        if arguments.json is not None:
-            write_finding(arguments.json, finding)
-    except MemSpecError as error:
-        parser.error(str(error))
+    if code := exit_code_of(partial(_study, parser.parse_args(), measure)):
+        sys.exit(code)
+
+
+def at_least_one(text: str) -> int:
+    """Read a number from a command line. Raises ArgumentTypeError for one below 1, ValueError for what is none."""
+    number = int(text)
+    if number < 1:
+        raise ArgumentTypeError(f"{text} is below 1")
+    return number
+
+
+def _study(arguments: Namespace, measure: Callable[[Config, Namespace, Progress], Measured]) -> None:
+    config = Config.load(arguments.config) if arguments.config else Config()
+    torch.set_num_threads(config.target.num_threads)
+    if arguments.json is not None:
+        check_finding(arguments.json)
+    began = time.perf_counter()
+    with progress_bars() as progress:
+        measured = measure(config, arguments, progress)
+    finding = _finding(config, measured, quick=arguments.quick, wall_s=time.perf_counter() - began)
+    if arguments.json is not None:
+        write_finding(arguments.json, finding)
     _print(finding)
 
 

@@ -178,3 +178,14 @@ def test_a_file_that_is_no_finding_is_refused_by_name(tmp_path: Path) -> None:
     path.write_text('{"study": "throughput"}')
     with pytest.raises(TraceError, match=r"throughput\.json.*missing required field"):
         read_finding(path)
+
+
+def test_a_page_is_not_made_of_a_folder_that_is_not_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A misspelt name would give a page on which everything is missing."""
+    monkeypatch.setattr(sys, "argv", ["report.py", str(tmp_path / "resutls")])
+    with pytest.raises(SystemExit) as end:
+        runpy.run_path(str(BENCH / "report.py"), run_name="__main__")
+    assert end.value.code == 2
+    assert "resutls" in capsys.readouterr().err and not list(tmp_path.iterdir())
