@@ -40,7 +40,7 @@ def _drafts_table(report: "CheckReport") -> "Table":
     table.add_column("weights")
     headings = ["MB", "load ms"]
     if measured:
-        headings += ["cost", *(f"accepted, {kind}" for kind in kinds), "tokens/iteration", "speed-up"]
+        headings += ["cost", *(f"accepted, {kind}" for kind in kinds[:1]), *kinds[1:], "tokens/iteration", "speed-up"]
     for heading in headings:
         table.add_column(heading, justify="right")
     for draft in report.drafts:

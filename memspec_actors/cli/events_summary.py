@@ -1,6 +1,6 @@
 """How a summary of event logs looks on a terminal."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal
 
 from rich.table import Table
@@ -11,6 +11,9 @@ from memspec_actors.protocols.results import Share
 from memspec_actors.telemetry.summary import DomainSummary, DraftSummary, Spread, Summary
 
 __all__ = ["print_summary"]
+
+FIRST_POSITIONS = 5  # of a draft's tokens that each get a figure
+WRAPPED = ("by position", "share of time")
 
 
 def print_summary(summary: Summary, by: Literal["request", "draft", "domain"]) -> None:
@@ -31,14 +34,14 @@ def _figures(summary: Summary) -> Mapping[str, str]:
     reasons = ", ".join(f"{number} because {reason}" for reason, number in summary.eviction_reasons.items())
     spent = {name.removesuffix("_s"): getattr(summary.time, name) for name in summary.time.__struct_fields__}
     return {
-        "requests": f"{summary.requests} ({ends}), {' '.join(summary.policies)}, at most"
-        f" {summary.queue_depth.max:g} before one",
+        "requests": f"{summary.requests} ({ends}), {' '.join(summary.policies)}; at most"
+        f" {summary.queue_depth.max:g} in the queue before one",
         "tokens": f"{summary.tokens} after {summary.prompt_tokens} of prompts",
         "tokens/s": f"{summary.tokens_per_second:.1f} over {summary.decode_s:.2f} s of decoding",
         "first token": _spread(summary.time_to_first_token_s, 1e3),
         "acceptance": f"{speculative.mean_acceptance_length:.2f} tokens per iteration with the target's own,"
         f" {speculative.draft_acceptance_rate:.1%} of the drafted",
-        "by position": " ".join(_by_position(speculative.acceptance_histogram, speculative.num_spec_steps)) + " %",
+        "by position": _by_position(speculative.acceptance_histogram, speculative.num_spec_steps),
         "share of time": _shares(summary.share),
         "time spent": ", ".join(f"{name.replace('_', ' ')} {seconds:.2f} s" for name, seconds in spent.items()),
         "loads": f"{summary.loads} finished, {summary.failed_loads} failed, {summary.cancelled_loads} cancelled; "
@@ -67,7 +70,7 @@ def _draft_rows(summary: Summary) -> Iterable[Row]:
         yield {
             "draft": name,
             **_speculation(draft),
-            "by position": " ".join(_by_position(draft.acceptance_histogram, draft.iterations)),
+            "by position": _by_position(draft.acceptance_histogram, draft.iterations),
             "loads": str(draft.loads),
             "useful": str(draft.useful),
             "wasted": str(draft.wasted),
@@ -113,7 +116,8 @@ def _table(rows: Iterable[Row]) -> Table:
     for row in rows:
         if not table.columns:
             for name in row:
-                table.add_column(name, justify="left" if name == next(iter(row)) else "right", no_wrap=True)
+                justify: Literal["left", "right"] = "left" if name == next(iter(row)) else "right"
+                table.add_column(name, justify=justify, no_wrap=name not in WRAPPED)
         table.add_row(*map(Text, row.values()))
     return table
 
@@ -122,11 +126,16 @@ def _spread(spread: Spread, factor: float = 1.0) -> str:
     if not spread.count:
         return "none"
     median, p95, largest = (value * factor for value in (spread.median, spread.p95, spread.max))
-    return f"{median:.1f} ms in the middle, 95 % within {p95:.1f} ms, at most {largest:.1f} ms"
+    return f"{median:.1f} ms in the median, 95 % within {p95:.1f} ms, at most {largest:.1f} ms"
 
 
-def _by_position(histogram: Iterable[int], steps: int) -> Iterable[str]:
-    return (f"{100 * number / steps:.0f}" for number in histogram) if steps else ()
+def _by_position(histogram: Sequence[int], steps: int) -> str:
+    """Write the shares of steps in which the first tokens were accepted, and of further ones each tenth, in percent."""
+    if not steps:
+        return "none drafted"
+    shares = [f"{100 * number / steps:.0f}" for number in histogram]
+    tenths = [f"{shares[position - 1]} at {position}" for position in range(10, len(shares) + 1, 10)]
+    return " ".join(shares[:FIRST_POSITIONS]) + " %" + "".join(f", {tenth}" for tenth in tenths)
 
 
 def _shares(share: Share) -> str:

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import jsonschema_rs
 import pytest
+from msgspec.structs import replace
 
 from memspec_actors.cli import main
 from memspec_actors.cli.events_tail import Choice, tail
@@ -100,6 +101,19 @@ def test_summary_has_a_row_for_each(log: Path, by: str, row: str, capsys: pytest
     figures, table = capsys.readouterr().out.rstrip().split("\n\n")
     assert "800.0 over" in figures
     assert [line.split()[0] for line in table.splitlines()] == [by, row]
+
+
+def test_summary_of_long_drafts_fits_on_the_page(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A figure for each of forty positions would squeeze all others out of the table."""
+    positions = "100 100 100 33 33 %, 33 at 10, 33 at 20, 0 at 30, 0 at 40"
+    long = replace(iteration(2), drafted=40, accepted=25, emitted=26, committed=38)
+    log = write(tmp_path / "log", [*good_records(), long])
+    assert main(["events", "summary", str(log)]) == 0
+    figures, table = capsys.readouterr().out.rstrip().split("\n\n")
+    assert f"by position {positions} share" in " ".join(figures.split())
+    names, row = table.splitlines()
+    assert names.split() == "draft steps tokens accepted length by position loads useful wasted".split()
+    assert row.split() == f"code 3 34 64.6% 11.33 {positions} 1 1 0".split()
 
 
 def test_audit_of_a_good_log_exits_with_0(log: Path, capsys: pytest.CaptureFixture[str]) -> None:
