@@ -82,7 +82,8 @@ async def throttled(config: Config, load_ratio: float, datasets: Sequence[DataSe
     iteration_s = sum(result.timing.decode_s - result.scheduling.startup_s for result in results) / max(sum(counts), 1)
     draft = Checkpoint.open(model_directory(config.drafts[0].model))
     nbytes = sum(entry.nbytes for entry in draft.weights().values())
-    return replace(config, storage=StorageConfig(bandwidth=f"{max(1, int(nbytes / (load_ratio * iteration_s)))}B/s"))
+    megabytes_per_s = max(nbytes / (load_ratio * iteration_s) / 1e6, 1e-3)
+    return replace(config, storage=StorageConfig(bandwidth=f"{megabytes_per_s:.3f}MB/s"))
 
 
 def plan_length(config: Config) -> int:

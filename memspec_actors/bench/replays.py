@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from functools import cache
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 from memspec_actors.comparison import STRICT_DRAFT, PolicyComparison, compare_policies
 from memspec_actors.config import Config, DraftConfig, ScheduleConfig
@@ -62,17 +63,29 @@ def collect_traces(
     *,
     max_new_tokens: int,
     progress: Progress,
+    limit: int | None = None,
+    k: int = 5,
     strict: bool = False,
     free_runs: bool = False,
-) -> None:
-    """Trace a source of prompts with the configured drafts; ``strict`` adds the strict general draft to the zoo's."""
+) -> dict[str, Any]:
+    """Trace a source of prompts with the configured drafts, and return what `collect` does.
+
+    At most ``limit`` prompts are traced; ``strict`` adds the strict general draft to the zoo's.
+    """
     drafts = config.drafts
     if strict and config.target.model == "zoo" and STRICT_DRAFT not in {draft.name for draft in drafts}:
         drafts = (*drafts, DraftConfig(name=STRICT_DRAFT))
     directories = {draft.name: model_directory(draft.model) for draft in drafts}
-    target = model_directory(config.target.model)
-    asked = read_prompts(prompts)
-    collect(target, directories, asked, out, max_new_tokens=max_new_tokens, free_runs=free_runs, progress=progress)
+    return collect(
+        model_directory(config.target.model),
+        directories,
+        read_prompts(prompts, limit=limit),
+        out,
+        max_new_tokens=max_new_tokens,
+        k=k,
+        free_runs=free_runs,
+        progress=progress,
+    )
 
 
 def open_texts(path: Path, limit: int | None = None) -> list[Text]:

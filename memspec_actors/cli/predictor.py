@@ -1,12 +1,13 @@
 """``memspec predictor``: trace, train and judge the ranking of drafts."""
 
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from memspec_actors.cli.config import ConfigOption, load_config
-from memspec_actors.cli.output import JsonOption, Progress, circumstances, print_json, progress_bars
+from memspec_actors.cli.output import JsonOption, circumstances, print_json, progress_bars
 
 if TYPE_CHECKING:
     from memspec_actors.config import Config
@@ -42,8 +43,20 @@ def collect(
     """Trace what every draft would get accepted in the target's own text."""
     chosen = load_config(config)
     _use_threads(chosen)
+
+    from memspec_actors.bench.replays import collect_traces
+
     with progress_bars() as progress:
-        figures = _collect(chosen, prompts, limit, out, max_new_tokens, k, progress, free_runs=free_runs)
+        figures = collect_traces(
+            chosen,
+            prompts,
+            out,
+            max_new_tokens=max_new_tokens,
+            progress=progress,
+            limit=limit,
+            k=k,
+            free_runs=free_runs,
+        )
     _print_figures(figures | circumstances(chosen.target.num_threads, "float32"), json)
 
 
@@ -105,36 +118,16 @@ def evaluate(
 
     from tempfile import TemporaryDirectory
 
+    from memspec_actors.bench.replays import collect_traces
     from memspec_actors.predictor.evaluation import evaluate as judge
 
     with progress_bars() as progress, TemporaryDirectory() as scratch:
         if traces is None:
             traces = Path(scratch) / "traces"
             source = f"zoo:eval:{QUICK_PROMPTS if quick else EVALUATION_PROMPTS}"
-            _collect(chosen, source, None, traces, max_new_tokens, 5, progress)
+            collect_traces(chosen, source, traces, max_new_tokens=max_new_tokens, progress=progress)
         figures = judge(traces, directory, tokenizer=_target_tokenizer(chosen), progress=progress)
     _print_figures(figures | circumstances(chosen.target.num_threads, "float32"), json)
-
-
-def _collect(
-    config: "Config",
-    prompts: str,
-    limit: int | None,
-    out: Path,
-    max_new_tokens: int,
-    k: int,
-    progress: Progress,
-    *,
-    free_runs: bool = False,
-) -> dict[str, Any]:
-    from memspec_actors.loadout import model_directory
-    from memspec_actors.predictor.collect import collect as trace
-    from memspec_actors.predictor.prompts import read_prompts
-
-    target = model_directory(config.target.model)
-    drafts = {draft.name: model_directory(draft.model) for draft in config.drafts}
-    asked = read_prompts(prompts, limit=limit)
-    return trace(target, drafts, asked, out, max_new_tokens=max_new_tokens, k=k, free_runs=free_runs, progress=progress)
 
 
 def _predictor_directory(config: "Config") -> Path:
@@ -163,5 +156,14 @@ def _print_figures(figures: dict[str, Any], json: bool) -> None:
     if json:
         print_json(figures)
         return
+    for name, value in _flattened(figures):
+        typer.echo(f"{name}: {f'{value:.4g}' if isinstance(value, float) else value}")
+
+
+def _flattened(figures: Mapping[str, Any], within: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield the figures by dotted names, those that there are."""
     for name, value in figures.items():
-        typer.echo(f"{name}: {value}")
+        if isinstance(value, Mapping):
+            yield from _flattened(value, f"{within}{name}.")
+        elif value not in (None, []):
+            yield f"{within}{name}", value

@@ -73,22 +73,17 @@ def simulate(
 
 
 def _texts(traces: Path, limit: int | None, max_new_tokens: int | None, quick: bool) -> "list[Text]":
-    from itertools import islice
-
+    from memspec_actors.bench.replays import open_texts
     from memspec_actors.errors import TraceError
-    from memspec_actors.predictor.traces import TraceReader
     from memspec_actors.simulation.texts import shortened
 
-    reader = TraceReader(traces)
+    texts = open_texts(traces, limit)
     tokens = max_new_tokens
     if tokens is None:
-        tokens = QUICK_TOKENS if quick else reader.header.max_new_tokens
+        tokens = QUICK_TOKENS if quick else texts[0][0].max_new_tokens
     if tokens < 1:
         raise TraceError(f"--max-new-tokens is {tokens}; it must be at least 1")
-    texts = [shortened((reader.header, record), tokens) for record in islice(reader, limit)]
-    if not texts:
-        raise TraceError(f"{traces}: holds no texts; collect some")
-    return texts
+    return [shortened(text, tokens) for text in texts]
 
 
 def _setting(

@@ -26,8 +26,8 @@ class PlanFile:
             return
         if not self._plans:
             raise ConfigError(
-                f"policy {policy.name!r} needs a plan file: make one from a trace of the prompts and give it as"
-                f" [schedule] plan or --plan"
+                f"policy {policy.name!r} needs a plan file: make one with `memspec simulate --traces FILE"
+                f" --policy {policy.name} --write-plan FILE` and give it as [schedule] plan or --plan"
             )
         if policy.name not in self._plans:
             made_for = ", ".join(map(repr, self._plans))

@@ -33,10 +33,11 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> Calls:
 
         return record
 
-    monkeypatch.setattr("memspec_actors.predictor.collect.collect", recorder("collect", {"prompts": 2}))
+    monkeypatch.setattr("memspec_actors.bench.replays.collect", recorder("collect", {"prompts": 2}))
     monkeypatch.setattr("memspec_actors.predictor.training.train", recorder("train", {"num_prompts": 5}))
     monkeypatch.setattr(
-        "memspec_actors.predictor.evaluation.evaluate", recorder("evaluate", {"top1": 0.5, "top2": 0.75})
+        "memspec_actors.predictor.evaluation.evaluate",
+        recorder("evaluate", {"top1": 1 / 3, "top2": 0.75, "mixed": {"top1": 0.25}}),
     )
     monkeypatch.setattr("memspec_actors.models.text.tokenizer.Tokenizer.open", recorder("tokenizer", "the tokenizer"))
     return recorded
@@ -83,7 +84,13 @@ def test_eval_judges_the_configured_predictor(
     assert calls["evaluate"][0] == (Path("t"), tmp_path / "p")
     assert "collect" not in calls
     printed = msgspec.json.decode(capsys.readouterr().out)
-    assert (printed["top1"], printed["top2"], printed["threads"]) == (0.5, 0.75, 1)
+    assert (printed["top2"], printed["mixed"], printed["threads"]) == (0.75, {"top1": 0.25}, 1)
+
+
+def test_figures_are_lines_to_read(calls: Calls, config: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Nobody finds a figure among braces and sixteen digits."""
+    assert main(["predictor", "eval", "--config", config, "--traces", "t"]) == 0
+    assert capsys.readouterr().out.startswith("top1: 0.3333\ntop2: 0.75\nmixed.top1: 0.25\nversions.memspec-actors: ")
 
 
 @pytest.mark.parametrize(("options", "num_prompts"), [([], 100), (["--quick"], 12)])
