@@ -1,4 +1,8 @@
-"""The five actors, one file each, and what the Decoder is made of; `memspec_actors.wiring` connects them."""
+"""The five actors, one file each; `memspec_actors.wiring` connects them.
+
+The Decoder goes on in four more: `decoder_setup`, what it works with and whom it talks to; `requests`, who waits for
+it; `run`, the request that it is at work on; and `drafts_in_use`, what it says of drafts to the CacheManager.
+"""
 
 from memspec_actors.actors.cache_manager import CacheManager
 from memspec_actors.actors.decoder import Decoder

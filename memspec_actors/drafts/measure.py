@@ -17,7 +17,7 @@ from memspec_actors.models.weights.page_cache import forget_cached
 from memspec_actors.models.weights.plan import LoadPlan
 from memspec_actors.predictor.collect import encode_prompt, new_tracer
 from memspec_actors.predictor.prompts import Prompt
-from memspec_actors.predictor.reading import DraftReader, Tracer
+from memspec_actors.predictor.reading import ReadingDraft, Tracer
 from memspec_actors.predictor.traces import accepted_runs
 from memspec_actors.progress import Progress
 from memspec_actors.simulation.measure import pass_ms
@@ -100,7 +100,7 @@ def accepted_by_kind(runner: Runner, num_common: int, texts: Sequence[Text], k: 
     """Return the accepted tokens per iteration by kind of text, and over "all" texts."""
     counts: dict[str, list[int]] = {"all": [0, 0]}
     for text in texts:
-        reader = DraftReader(runner, num_common, len(text.tokens))
+        reader = ReadingDraft(runner, num_common, len(text.tokens))
         reader.read(text.tokens)
         runs = accepted_runs(reader.agreements(text.tokens, text.start), k)
         accepted, iterations = _play(runs)

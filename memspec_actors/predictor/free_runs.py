@@ -32,7 +32,7 @@ class _Sureness(NamedTuple):
 
 
 class FreeRunner:
-    """Let a draft run on freely from a text. ``num_common`` and ``gap_ids`` are as for a `DraftReader`."""
+    """Let a draft run on freely from a text. ``num_common`` and ``gap_ids`` are as for a `ReadingDraft`."""
 
     def __init__(self, runner: Runner, num_common: int, gap_ids: tuple[int, ...] = ()) -> None:
         self._runner = runner

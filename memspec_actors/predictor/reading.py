@@ -12,14 +12,14 @@ from memspec_actors.predictor.free_runs import FreeRunner
 from memspec_actors.predictor.traces import accepted_runs
 from memspec_actors.protocols.traces import FreeRun, TraceRecord
 
-__all__ = ["DraftReader", "Tracer"]
+__all__ = ["ReadingDraft", "Tracer"]
 
 NEAR_TIE = 1e-3  # logits
 READ_EVERY = 16  # tokens of text between two readings by the drafts that are not at work
 RECENT = 32  # tokens by which the draft to work with is chosen
 
 
-class DraftReader:
+class ReadingDraft:
     """A draft reading a text: what it predicts after every token, having read the true text before.
 
     ``num_common`` is the number of ids that it shares with the target; it never predicts one of ``gap_ids``. A draft
@@ -101,7 +101,7 @@ class Tracer(msgspec.Struct, frozen=True, kw_only=True):
         """Trace one prompt; also give the microseconds that each draft-and-verify iteration took."""
         tokens, start = list(prompt_ids), len(prompt_ids)
         room = min(start + max_new_tokens, self.target.max_positions)
-        readers = {name: DraftReader(runner, ids, room, self.gap_ids) for name, (runner, ids) in self.drafts.items()}
+        readers = {name: ReadingDraft(runner, ids, room, self.gap_ids) for name, (runner, ids) in self.drafts.items()}
         cache = self.target.new_cache(room)
         logits = emittable(self.target.forward(tokens, cache, last_only=True), self.num_ids, self.gap_ids)
         near_ties = _near_ties(logits)
@@ -135,7 +135,7 @@ class Tracer(msgspec.Struct, frozen=True, kw_only=True):
         return record, iteration_us
 
     @staticmethod
-    def _choose(readers: Mapping[str, DraftReader], tokens: Sequence[int], start: int) -> str:
+    def _choose(readers: Mapping[str, ReadingDraft], tokens: Sequence[int], start: int) -> str:
         """Let every draft read on; give the one that predicted most of the last tokens."""
         for reader in readers.values():
             reader.read(tokens)

@@ -1,7 +1,7 @@
-"""One load of a draft, from the moment at which its bytes are reserved until they are free again.
+r"""One load of a draft, from the moment at which its bytes are reserved until they are free again.
 
     absent --> loading --> warming --> resident --> revoked --> absent
-                |    \\         |           ^           |
+                |    \         |           ^           |
                 |   failed   discarded     +-----------+  wanted again before it was freed
                 v              |
             cancelling         +--> absent, or warming again

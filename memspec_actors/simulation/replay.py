@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from memspec_actors.models.drafting.reader import ReadDraft
 from memspec_actors.models.runner import Runner
 from memspec_actors.models.weights.layout import ALIGNMENT
-from memspec_actors.models.weights.loading import LoadReport
+from memspec_actors.models.weights.loading import Cancelled, LoadReport, Progress
 from memspec_actors.protocols.messages import Placement
 from memspec_actors.protocols.requests import GenerationRequest, SamplingParams
 from memspec_actors.protocols.results import GenerationResult
@@ -149,13 +149,7 @@ class _TracedReader:
         self._vocab_size = vocab_size
         self._profile = profile
 
-    def read(
-        self,
-        draft: str,
-        placements: Sequence[Placement],
-        cancelled: Callable[[], bool],
-        progress: Callable[[int, int], None],
-    ) -> ReadDraft:
+    def read(self, draft: str, placements: Sequence[Placement], cancelled: Cancelled, progress: Progress) -> ReadDraft:
         nbytes = sum(placement.nbytes for placement in placements)
         if cancelled():
             return ReadDraft(LoadReport(0, 0.0, True, True), None, self._vocab_size)

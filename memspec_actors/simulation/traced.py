@@ -1,16 +1,18 @@
 """Models played from a trace: they say what the real ones said, without computing anything."""
 
+from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from memspec_actors.models.runner import Cache, checked_truncation
 from memspec_actors.protocols.traces import FreeRun, TraceRecord
-from memspec_actors.simulation.sureness import RecordedSureness
 from memspec_actors.speculation.criterion import StopCriterion, goes_on, measured
 from memspec_actors.speculation.proposing import Drawing
+from memspec_actors.speculation.signals import acceptance_bound
 
 __all__ = ["TracedDraft", "TracedRunner", "draft_runners", "target_runner"]
 
@@ -58,20 +60,23 @@ class TracedRunner:
 
 
 class TracedDraft(TracedRunner):
-    """A draft that says, too, how sure it is of its tokens, as its free runs have it; it drafts in one call."""
+    """A draft that says, too, how sure it is of its tokens, as its free runs have it; it drafts in one call.
+
+    ``start`` is the number of tokens before position 0 of these runs.
+    """
 
     def __init__(
         self,
         predictions: Sequence[int],
         free_runs: Sequence[FreeRun],
-        start: int,
         *,
+        start: int,
         vocab_size: int,
         max_positions: int,
     ) -> None:
         super().__init__(predictions, vocab_size=vocab_size, max_positions=max_positions)
-        self._sureness = RecordedSureness(free_runs)
-        self._start = start  # number of tokens before position 0
+        self._free_runs = free_runs
+        self._starts = [start + run.start for run in free_runs]  # counted from the first token of all
 
     def draft_until(
         self, ids: Sequence[int], cache: Cache, num: int, num_ids: int, stop: StopCriterion, drawing: Drawing
@@ -84,15 +89,26 @@ class TracedDraft(TracedRunner):
         first = cache.length + len(ids)
         signals = [0.0] * num
         if stop.signal != "none":
-            signals = self._sureness.signals(stop.signal, first - self._start, num)
+            signals = self._signals(stop.signal, first, num)
         num_drafted = _num_drafted(stop, signals)
         cache.length = first + num_drafted - 1
         drafted: list[int] = self._predictions[first - 1 : cache.length].tolist()
         return drafted, signals[:num_drafted], []
 
+    def _signals(self, kind: str, position: int, num: int) -> list[float]:
+        """Return the signals of up to ``num`` tokens that the draft goes on with from a position on.
+
+        ``kind`` is as for `token_signal`. They end where the run was ended.
+        """
+        number = bisect_right(self._starts, position) - 1
+        run, offset = self._free_runs[number], position - self._starts[number]
+        recorded = run.confidences if kind == "confidence" else run.entropies
+        floats: list[float] = np.frombuffer(recorded, "<f4")[offset : offset + num].tolist()
+        return [acceptance_bound(nats) for nats in floats] if kind == "bound" else floats
+
 
 def _num_drafted(stop: StopCriterion, signals: Sequence[float]) -> int:
-    measure = 1.0
+    measure = stop.before
     for num, signal in enumerate(signals, 1):
         measure = measured(stop, measure, signal)
         if not goes_on(stop, num, measure):
@@ -120,7 +136,7 @@ def _draft_runner(record: TraceRecord, name: str, vocab_size: int, longest: int)
     return TracedDraft(
         (*prompt[1:], *said),
         () if record.free_runs is None else record.free_runs[name],
-        len(prompt),
+        start=len(prompt),
         vocab_size=vocab_size,
         max_positions=len(prompt) + (len(text) + longest if whole else num_read - 1),
     )
