@@ -16,7 +16,7 @@ from memspec_actors.methods import choose
 from memspec_actors.models.checkpoints.checkpoint import Checkpoint
 from memspec_actors.predictor.collect import collect
 from memspec_actors.predictor.prompts import Prompt
-from memspec_actors.predictor.traces import TraceReader
+from memspec_actors.predictor.traces import MAX_K, TraceReader
 from memspec_actors.progress import Progress
 from memspec_actors.protocols.results import GenerationResult
 from memspec_actors.protocols.traces import TraceHeader
@@ -75,7 +75,7 @@ async def throttled(config: Config, load_ratio: float, datasets: Sequence[DataSe
     How long an iteration takes is measured on a few of the prompts.
     """
     prompts = [task.prompt for dataset in datasets for task in dataset.tasks][:CALIBRATION_PROMPTS]
-    general = replace(config, schedule=replace(config.schedule, policy=BASE))
+    general = replace(config, schedule=replace(config.schedule, policy=BASE, plan=None))
     async with MemSpec.open(general) as engine:
         results = [await engine.generate(prompt, max_new_tokens=max_new_tokens) for prompt in prompts]
     counts = [draft.iterations for result in results for draft in result.scheduling.drafts.values()]
@@ -89,7 +89,7 @@ async def throttled(config: Config, load_ratio: float, datasets: Sequence[DataSe
 def plan_length(config: Config) -> int:
     """Return the draft length that the oracles plan for: the configured one if it is fixed, else `PLAN_LENGTH`."""
     rule = stop_rule(choose(config).stop)
-    return max(rule.max_tokens, 1) if type(rule) is FixedLength else PLAN_LENGTH
+    return min(max(rule.max_tokens, 1), MAX_K) if type(rule) is FixedLength else PLAN_LENGTH
 
 
 def identical_share(outcomes: Sequence[Outcome]) -> float:
@@ -122,7 +122,7 @@ async def _decode(engine: MemSpec, policy: str, prompt: str, max_new_tokens: int
 
 def _strict(config: Config) -> Config:
     drafts = (DraftConfig(name=STRICT_DRAFT),)
-    return replace(config, drafts=drafts, schedule=replace(config.schedule, policy=STRICT))
+    return replace(config, drafts=drafts, schedule=replace(config.schedule, policy=STRICT, plan=None))
 
 
 def _write_plans(

@@ -15,9 +15,10 @@ from memspec_actors.models.runner import Runner
 from memspec_actors.models.text.tokenizer import Tokenizer
 from memspec_actors.models.text.vocabulary import check_compatible
 from memspec_actors.models.weights.opening import open_runner
+from memspec_actors.output_files import check_output
 from memspec_actors.predictor.prompts import Prompt
 from memspec_actors.predictor.reading import Tracer
-from memspec_actors.predictor.traces import open_trace_writer
+from memspec_actors.predictor.traces import MAX_K, open_trace_writer
 from memspec_actors.progress import Progress
 from memspec_actors.protocols.traces import TRACE_FORMAT, TraceHeader
 from memspec_actors.speculation.commit import united_end_ids
@@ -42,11 +43,14 @@ def collect(
     pass of each draft over the text gives its accepted run at every position (cut at ``k``). Prompts go through the
     target's chat template if it has one. ``free_runs`` adds what replays under stop rules need that go by how sure a
     draft is, and takes about four times as long. ``near_ties`` counts positions whose two best logits lie within 1e-3:
-    there another order of floating-point sums could write another text. Raises CheckpointError, IncompatibleDraft and
-    TraceError.
+    there another order of floating-point sums could write another text. Raises CheckpointError, IncompatibleDraft,
+    TraceError, and UsageError for a file that cannot be written.
     """
     if not draft_dirs or not prompts:
         raise TraceError("a trace needs at least one draft and at least one prompt")
+    if not 1 <= k <= MAX_K:
+        raise TraceError(f"k is {k}; drafts can be of 1 to {MAX_K} tokens")
+    check_output(Path(out))
     tracer, tokenizer = open_tracer(target_dir, draft_dirs, k)
     encoded = [encode_prompt(tokenizer, prompt.prompt) for prompt in prompts]
     _check_lengths(encoded, tracer.target.max_positions - 1)

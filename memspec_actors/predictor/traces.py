@@ -11,7 +11,9 @@ from memspec_actors.errors import TraceError
 from memspec_actors.output_files import whole_file
 from memspec_actors.protocols.traces import FLOAT_BYTES, TRACE_FORMATS, FreeRun, TraceHeader, TraceRecord
 
-__all__ = ["TraceReader", "TraceWriter", "accepted_runs", "open_trace_writer"]
+__all__ = ["MAX_K", "TraceReader", "TraceWriter", "accepted_runs", "open_trace_writer"]
+
+MAX_K = 1000  # replays reckon with every length up to a trace's
 
 
 def accepted_runs(agrees: Sequence[bool], k: int) -> tuple[int, ...]:
@@ -90,8 +92,10 @@ class TraceReader:
             raise TraceError(f"{self.path}, line 1: format {header.format!r} is not {known}; collect it again")
         if list(header.draft_nbytes) != list(header.drafts) or min(header.draft_nbytes.values(), default=1) < 1:
             raise TraceError(f"{self.path}, line 1: draft_nbytes {header.draft_nbytes} must give every draft a size")
-        if not header.drafts or header.k < 1:
-            raise TraceError(f"{self.path}, line 1: a trace needs at least one draft and k >= 1 (k is {header.k})")
+        if not header.drafts or not 1 <= header.k <= MAX_K:
+            raise TraceError(
+                f"{self.path}, line 1: a trace needs at least one draft and a k of 1 to {MAX_K} (k is {header.k})"
+            )
         return header
 
     def _check(self, record: TraceRecord, number: int) -> None:

@@ -22,6 +22,7 @@ def test_one_differing_text_is_noticed() -> None:
     [
         (SpeculationConfig(stop="fixed:3"), 3),
         (SpeculationConfig(stop="fixed:0"), 1),
+        (SpeculationConfig(stop="fixed:999999999"), 1000),
         (SpeculationConfig(method="vanilla"), 5),
         (SpeculationConfig(), 5),
         (SpeculationConfig(stop="heuristic"), 5),

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import torch
 
-from memspec_actors.errors import CheckpointError, TraceError
+from memspec_actors.errors import CheckpointError, TraceError, UsageError
 from memspec_actors.predictor.collect import collect, weights_hash
 from memspec_actors.predictor.prompts import Prompt
 from memspec_actors.predictor.traces import TraceReader, accepted_runs
@@ -94,6 +94,19 @@ def test_prompts_that_the_target_cannot_take_are_reported(tiny_models: Path, tmp
     prompts = [Prompt("w1"), Prompt(text)]
     with pytest.raises(TraceError, match="prompt 2"):
         collect(tiny_models / "target", {"far": tiny_models / "far"}, prompts, tmp_path / "t")
+
+
+@pytest.mark.parametrize("k", [0, 1001, 10**23])
+def test_drafts_that_are_too_long_to_replay_are_refused(tiny_models: Path, tmp_path: Path, k: int) -> None:
+    """A replay would never end."""
+    with pytest.raises(TraceError, match=f"k is {k}"):
+        collect(tiny_models / "target", {"far": tiny_models / "far"}, PROMPTS, tmp_path / "t", k=k)
+
+
+def test_a_file_that_cannot_be_written_is_refused_before_the_work(tmp_path: Path) -> None:
+    """The models need not even be there: hours of tracing would be lost."""
+    with pytest.raises(UsageError, match="directory"):
+        collect(tmp_path / "nowhere", {"a": tmp_path / "nowhere"}, PROMPTS, tmp_path)
 
 
 def test_missing_models_and_empty_lists_are_reported(tiny_models: Path, tmp_path: Path) -> None:

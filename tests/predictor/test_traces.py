@@ -50,7 +50,8 @@ def test_an_interrupted_trace_leaves_nothing_behind(make_trace: TraceMaker, tmp_
     ("line", "old", "new", "said"),
     [
         (1, b'"format":"memspec-trace-3"', b'"format":"x"', "format 'x'"),
-        (1, b'"k":5', b'"k":0', "k >= 1"),
+        (1, b'"k":5', b'"k":0', "k is 0"),
+        (1, b'"k":5', b'"k":1000000000000', "k is 10*"),
         (1, b'"draft_nbytes":{"a":64,', b'"draft_nbytes":{', "size"),
         (1, b"{", b"[", "header"),
         (3, b'"a":[', b'"z":[', "drafts"),
