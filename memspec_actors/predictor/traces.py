@@ -99,36 +99,37 @@ class TraceReader:
         return header
 
     def _check(self, record: TraceRecord, number: int) -> None:
-        where = f"{self.path}, line {number}"
-        if list(record.accepted) != list(self.header.drafts):
-            raise TraceError(
-                f"{where}: drafts {list(record.accepted)} differ from the header's {list(self.header.drafts)}"
-            )
-        if list(record.entropies) != list(self.header.drafts):
-            raise TraceError(f"{where}: entropies are of {list(record.entropies)}; they must be of the same drafts")
-        if record.free_runs is not None and list(record.free_runs) != list(self.header.drafts):
-            raise TraceError(f"{where}: free runs are of {list(record.free_runs)}; they must be of the same drafts")
-        length = len(record.output_ids)
-        self._check_ids(record.prompt_ids, f"{where}: the prompt")
-        self._check_ids(record.output_ids, f"{where}: the text")
-        for draft, runs in record.accepted.items():
-            if not len(runs) == len(record.entropies[draft]) == length:
-                raise TraceError(
-                    f"{where}: {len(runs)} runs and {len(record.entropies[draft])} entropies of {draft!r} for {length}"
-                    f" tokens of text"
-                )
-            if runs and not 0 <= min(runs) <= max(runs) <= self.header.k:
-                raise TraceError(f"{where}: a run of {draft!r} lies outside 0..{self.header.k}")
-            if runs != accepted_runs([run > 0 for run in runs], self.header.k):
-                raise TraceError(f"{where}: the runs of {draft!r} contradict one another; collect the trace again")
-            if record.free_runs is not None and not _are_whole(record.free_runs[draft], runs):
-                raise TraceError(f"{where}: the free runs of {draft!r} do not fit its accepted ones; collect it again")
+        fault = next(self._faults(record), None)
+        if fault is not None:
+            raise TraceError(f"{self.path}, line {number}: {fault}; collect the trace again")
 
-    def _check_ids(self, ids: Sequence[int], what: str) -> None:
-        if not ids:
-            raise TraceError(f"{what} has no tokens; collect it again")
-        if not 0 <= min(ids) <= max(ids) < self.header.vocab_size:
-            raise TraceError(f"{what} has ids from {min(ids)} to {max(ids)} of only {self.header.vocab_size}")
+    def _faults(self, record: TraceRecord) -> Iterator[str]:
+        """Say in what a record contradicts the header, or itself; what follows the first fault may make no sense."""
+        drafts = list(self.header.drafts)
+        if list(record.accepted) != drafts:
+            yield f"drafts {list(record.accepted)} differ from the header's {drafts}"
+        if list(record.entropies) != drafts:
+            yield f"entropies are of {list(record.entropies)}, not of the same drafts"
+        if record.free_runs is not None and list(record.free_runs) != drafts:
+            yield f"free runs are of {list(record.free_runs)}, not of the same drafts"
+        for what, ids in (("the prompt", record.prompt_ids), ("the text", record.output_ids)):
+            if not ids:
+                yield f"{what} has no tokens"
+            elif not 0 <= min(ids) <= max(ids) < self.header.vocab_size:
+                yield f"{what} has ids from {min(ids)} to {max(ids)} of only {self.header.vocab_size}"
+        for draft in drafts:
+            yield from self._faults_of(draft, record)
+
+    def _faults_of(self, draft: str, record: TraceRecord) -> Iterator[str]:
+        runs, entropies, length = record.accepted[draft], record.entropies[draft], len(record.output_ids)
+        if not len(runs) == len(entropies) == length:
+            yield f"{len(runs)} runs and {len(entropies)} entropies of {draft!r} for {length} tokens of text"
+        if not 0 <= min(runs) <= max(runs) <= self.header.k:
+            yield f"a run of {draft!r} lies outside 0..{self.header.k}"
+        if runs != accepted_runs([run > 0 for run in runs], self.header.k):
+            yield f"the runs of {draft!r} contradict one another"
+        if record.free_runs is not None and not _are_whole(record.free_runs[draft], runs):
+            yield f"the free runs of {draft!r} do not fit its accepted ones"
 
 
 def _are_whole(free_runs: Sequence[FreeRun], runs: Sequence[int]) -> bool:
