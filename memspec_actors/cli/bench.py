@@ -62,7 +62,7 @@ def adasd(
     json: JsonFileOption = None,
     figure: Annotated[Path | None, typer.Option(metavar="FILE", help="Draw the speed-ups (.png, .svg, .pdf).")] = None,
 ) -> None:
-    """Compare AdaSD and its rivals with vanilla speculative decoding: speed, acceptance, quality."""
+    """Compare AdaSD and its rivals by speed, acceptance and quality."""
     from memspec_actors.cli.bench_adasd import bench_adasd
 
     bench_adasd(
@@ -96,7 +96,7 @@ def policies(
     quick: QuickOption = False,
     json: JsonFileOption = None,
 ) -> None:
-    """Compare scheduling policies: throughput over General-Static, and how decode time was spent."""
+    """Compare scheduling policies by throughput and share of time."""
     from memspec_actors.cli.bench_policies import bench_policies
     from memspec_actors.simulation.simulate import POLICIES
 

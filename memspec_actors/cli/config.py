@@ -27,7 +27,7 @@ def load_config(path: Path | None) -> "Config":
 
 @app.command("show")
 def show(config: ConfigOption = None) -> None:
-    """Print the whole configuration, defaults filled in, as TOML; but not its secret."""
+    """Print the whole configuration as TOML. Defaults are filled in, the secret is left out."""
     from msgspec.structs import replace
 
     loaded = load_config(config)
@@ -60,7 +60,7 @@ def init(
 
 @app.command("check")
 def check(config: ConfigOption = None) -> None:
-    """Check a configuration against what is there: keys, values, rules, model directories."""
+    """Check a configuration: keys, values, rules, directories."""
     from memspec_actors.cli.config_check import check_config
 
     loaded = load_config(config)

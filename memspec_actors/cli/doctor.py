@@ -27,7 +27,7 @@ def doctor(
     config: ConfigOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Tell what this machine offers and what is missing; exit with 1 if something fails."""
+    """Tell what this machine offers and what is missing. Exit with 1 if something fails."""
     chosen = load_config(config) if profile or config is not None else None
     if profile and chosen is not None:
         from memspec_actors.simulation.measure import measure_profile

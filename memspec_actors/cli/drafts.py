@@ -64,7 +64,10 @@ def check(
     ] = False,
     json: JsonOption = False,
 ) -> None:
-    """Tell whether drafts work with a target, what they cost and gain, and the memory plan; exit with 1 if not."""
+    """Tell whether drafts work with a target, and what they gain.
+
+    Beside it what they cost, and the memory plan. Exit with 1 if a draft cannot work or the plan does not fit.
+    """
     from msgspec import structs, to_builtins
 
     from memspec_actors.cli.drafts_tables import show_check

@@ -53,7 +53,7 @@ def distill(
     seed: Annotated[int, typer.Option(min=0, help="Train the same draft again.")] = 0,
     json: JsonOption = False,
 ) -> None:
-    """Train a draft on a target's answers; acceptance is measured before and after, on prompts that are held out."""
+    """Train a draft on a target's answers. Acceptance is measured before and after, on prompts that are held out."""
     from memspec_actors.drafts.distillation import distill as run
     from memspec_actors.drafts.settings import DistillSettings
     from memspec_actors.loadout import model_directory

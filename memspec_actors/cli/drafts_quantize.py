@@ -28,7 +28,7 @@ def quantize(
     threads: Annotated[int, typer.Option(min=1, help="Compute with so many threads.")] = 1,
     json: JsonOption = False,
 ) -> None:
-    """Quantise a model to 4 bits through auto-gptq, which has to be installed in an environment of its own."""
+    """Quantise a model to 4 bits through auto-gptq. It has to be installed, in an environment of its own."""
     import torch
     from msgspec import to_builtins
 

@@ -35,7 +35,7 @@ def summary(
     by: Annotated[By, typer.Option(help="What the table has a row for; JSON has them all.")] = By.draft,
     json: JsonOption = False,
 ) -> None:
-    """Recompute every figure: speed, acceptance, shares of time, loads, evictions, switches."""
+    """Recompute every figure: speed, acceptance, loads and others."""
     from memspec_actors.telemetry.reader import EventReader
     from memspec_actors.telemetry.summary import summarize
 
@@ -70,7 +70,7 @@ def compare(
     b: Annotated[Path, typer.Argument(metavar="B", help="The event log to compare.")],
     json: JsonOption = False,
 ) -> None:
-    """Put two runs side by side: what changed, and where the time went."""
+    """Put two runs side by side: what changed, where time went."""
     from memspec_actors.telemetry.compare import compare as compare_summaries
     from memspec_actors.telemetry.reader import EventReader
     from memspec_actors.telemetry.summary import summarize
@@ -86,7 +86,7 @@ def compare(
 
 @app.command("timeline")
 def timeline(log: LogArgument, out: OutOption) -> None:
-    """Draw what happened when: a page to zoom in (.html), or a picture (.svg, .png)."""
+    """Draw what happened when, as .html to zoom into, .svg or .png."""
     from memspec_actors.errors import UsageError
     from memspec_actors.telemetry.reader import EventReader
     from memspec_actors.telemetry.storyteller import tell_story
@@ -104,7 +104,7 @@ def timeline(log: LogArgument, out: OutOption) -> None:
 
 @app.command("trace")
 def trace(log: LogArgument, out: OutOption) -> None:
-    """Write a trace that Perfetto (ui.perfetto.dev) and chrome://tracing open."""
+    """Write a trace for Perfetto (ui.perfetto.dev)."""
     import msgspec
 
     from memspec_actors.telemetry.reader import EventReader
@@ -125,7 +125,10 @@ def tail(
     api_key: Annotated[str | None, typer.Option(envvar="MEMSPEC_API_KEY", help="What the daemon asks for.")] = None,
     json: Annotated[bool, typer.Option("--json", help="Print the records as they are, one a line.")] = False,
 ) -> None:
-    """Show the last records, one line each, and follow the log through rotation or over HTTP."""
+    """Show the last records, one line each, and those to come.
+
+    A log is followed through its rotation, a daemon's over HTTP.
+    """
     from memspec_actors.cli.events_tail import Choice
     from memspec_actors.cli.events_tail import tail as show
 

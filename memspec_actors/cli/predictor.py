@@ -40,7 +40,7 @@ def collect(
     ] = False,
     json: JsonOption = False,
 ) -> None:
-    """Trace what every draft would get accepted in the target's own text."""
+    """Trace what every draft would get accepted in the target's text."""
     chosen = load_config(config)
     _use_threads(chosen)
 
@@ -111,7 +111,10 @@ def evaluate(
     max_new_tokens: MaxNewTokensOption = 320,
     json: JsonOption = False,
 ) -> None:
-    """Tell how often the best draft is ranked first, or among the first two, and what a ranking costs."""
+    """Tell how well drafts are ranked, and what a ranking costs.
+
+    How often is the best draft ranked first, or among the first two?
+    """
     chosen = load_config(config)
     directory = predictor or _predictor_directory(chosen)
     _use_threads(chosen)

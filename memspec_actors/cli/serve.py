@@ -27,7 +27,7 @@ def serve(
     policy: Annotated[str | None, typer.Option(help="How drafts are scheduled, e.g. memspec, target-only.")] = None,
     events: Annotated[str | None, typer.Option(metavar="FILE", help="Write the event log to this file.")] = None,
 ) -> None:
-    """Serve OpenAI's API, metrics and a dashboard until a signal comes."""
+    """Serve OpenAI's API, metrics and a dashboard. A signal ends it."""
     given = {"host": host, "port": port, "uds": uds, "api_key": api_key}
     chosen = _with_overrides(load_config(config), given, policy, events)
 

@@ -45,7 +45,7 @@ def simulate(
     quick: Annotated[bool, typer.Option("--quick", help="Few, short texts: the same figures, less certain.")] = False,
     json: JsonOption = False,
 ) -> None:
-    """Replay policies over traces in virtual time, at a device's pace."""
+    """Replay policies over traces, at a device's pace. Time is virtual."""
     chosen = load_config(config)
     if write_plan is not None:
         check_output(write_plan)

@@ -31,6 +31,15 @@ def test_help_lists_commands_and_imports_nothing_heavy() -> None:
             assert {"run", "config", "doctor", "zoo", "predictor"} <= set(outcome.stdout.split())
 
 
+@pytest.mark.parametrize("group", [[], ["bench"], ["config"], ["drafts"], ["events"], ["predictor"], ["zoo"]])
+def test_what_a_command_does_is_said_to_the_end(group: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    """Cut off in mid-sentence it leaves a newcomer guessing."""
+    assert main([*group, "--help"]) == 0
+    listed = capsys.readouterr().out.partition("Commands:")[2]
+    assert listed
+    assert "..." not in listed
+
+
 def test_version_is_the_distributions() -> None:
     from importlib.metadata import version
 
