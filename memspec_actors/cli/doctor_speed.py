@@ -42,7 +42,7 @@ def kernel_check(times_us: Mapping[str, Sequence[float]]) -> Check:
     gains = {name: [old / new for old, new in zip(plain, times, strict=True)] for name, times in times_us.items()}
     found = ", ".join(f"{name} {one:.1f} / {block:.1f}" for name, (one, block) in gains.items() if name != "float32")
     absent = [name for name in ("bfloat16", "int8", "int4") if name not in gains]
-    found = f"speed of 1 / {ROWS[1]} rows over float32: {found or 'nothing else works'}"
+    found = f"times as fast as float32, for 1 / {ROWS[1]} tokens: {found or 'nothing else works'}"
     if absent:
         return Check(
             "kernels", "warn", f"{found}; no sound kernel for {' '.join(absent)}", "install torch 2.6 or newer"

@@ -21,7 +21,7 @@ def print_policies(comparison: "PolicyComparison", title: str) -> None:
     table = Table(title=title, box=None, title_justify="left")
     table.add_column("policy")
     for heading in ("over general", "strict", "with first load", "tokens/iteration", *SHARES, "loads", "latency"):
-        table.add_column(heading, justify="right")
+        table.add_column(heading.replace("_", " "), justify="right")
     for policy, gain in comparison.steady.items():
         rows = [row for row in comparison.rows if row.policy == policy]
         strict = comparison.steady_strict

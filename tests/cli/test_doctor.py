@@ -124,7 +124,9 @@ def test_kernels_are_compared_with_float32() -> None:
     """A slower number format would be advised, or a faster one kept from the user."""
     times = {"float32": [100.0, 200.0], "bfloat16": [100.0, 50.0], "int8": [50.0, 100.0], "int4": [25.0, 80.0]}
     check = kernel_check(times)
-    assert check.found == "speed of 1 / 6 rows over float32: bfloat16 1.0 / 4.0, int8 2.0 / 2.0, int4 4.0 / 2.5"
+    assert (
+        check.found == "times as fast as float32, for 1 / 6 tokens: bfloat16 1.0 / 4.0, int8 2.0 / 2.0, int4 4.0 / 2.5"
+    )
     assert (check.status, check.advice.split("dtype = ")[1]) == ("ok", '"int8" or "int4", rounded')
     slow = kernel_check({"float32": [100.0, 200.0], "bfloat16": [110.0, 9.0], "int8": [90.0, 9.0], "int4": [99.0, 9.0]})
     assert 'keep [target] dtype = "float32"' in slow.advice
