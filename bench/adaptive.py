@@ -1,7 +1,7 @@
 """Figure 6 as the runtime is used: drafts stop by `gain`, not after five tokens. About 3 minutes on two cores.
 
-An iteration of a draft that is right gives more tokens then, so the choice of the draft matters more. Oracles' plans
-are made for five tokens: `domain-oracle` knows the text's domains all the same, `oracle-dynamic` is left out.
+An iteration of a draft that is right gives more tokens then, so the choice of the draft matters more. There is no
+`oracle-dynamic`: its plans are exact for drafts of one length only.
 """
 
 from memspec_actors.cli.decode_study import decode_study

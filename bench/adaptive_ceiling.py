@@ -1,8 +1,7 @@
 """What scheduling could gain where drafts stop by `gain`: one who knew every domain, here and next, and the best draft.
 
 `domain-oracle` knows where domains change, and loads the next one's draft beforehand, but not the luck of single
-tokens. (Its plans in real runs are made for five tokens, and know nothing of what comes next.) Replayed from traces;
-about 4 minutes on two cores, nearly all of it tracing.
+tokens. Replayed from traces; about 4 minutes on two cores, nearly all of it tracing.
 """
 
 from memspec_actors.cli.replay_study import replay_study

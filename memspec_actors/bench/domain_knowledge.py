@@ -18,7 +18,7 @@ from memspec_actors.predictor.examples import scheduling_points
 from memspec_actors.predictor.traces import TraceReader
 from memspec_actors.predictor.utility import UtilityParams
 from memspec_actors.protocols.traces import TraceRecord
-from memspec_actors.scheduling.oracles import DOMAIN_WINDOW
+from memspec_actors.scheduling.domain_plan import FIXED_WINDOW
 from memspec_actors.zoo.world import DOMAIN_OF_VERB, DOMAINS, SEPARATOR
 
 __all__ = ["domain_knowledge", "token_domains"]
@@ -27,7 +27,7 @@ Floats = NDArray[np.float64]
 
 
 def domain_knowledge(traces: Path, tokenizer: Tokenizer, kind: str | None = None) -> dict[str, float]:
-    """Give ``top1`` and ``top2`` (as `evaluate` does) of ranking by mean agreement in the next `DOMAIN_WINDOW` tokens.
+    """Give ``top1`` and ``top2`` (as `evaluate` does) of ranking by mean agreement in the next `FIXED_WINDOW` tokens.
 
     ``kind`` limits it to one kind of prompts. Raises TraceError for a prompt that is not of the embedded models' world.
     """
@@ -40,7 +40,7 @@ def domain_knowledge(traces: Path, tokenizer: Tokenizer, kind: str | None = None
             expected = agreement[course]  # (L, D)
             for point in scheduling_points(record, UtilityParams()):
                 position = max(len(point.recent_ids), 1)
-                order = np.argsort(-expected[position : position + DOMAIN_WINDOW].mean(0), kind="stable")
+                order = np.argsort(-expected[position : position + FIXED_WINDOW].mean(0), kind="stable")
                 for k, found in enumerate(hits, 1):
                     found.append(not point.labels.isdisjoint(order[:k].tolist()))
     return {f"top{k}": fmean(found) for k, found in enumerate(hits, 1)}

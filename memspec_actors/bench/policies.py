@@ -1,10 +1,15 @@
 """Run the policies for real, interleaved prompt by prompt, each prompt from an empty cache."""
 
+import dataclasses
 from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
+import anyio
+import anyio.to_thread
 from msgspec.structs import replace
 
 from memspec_actors.bench.datasets import DataSet
@@ -26,7 +31,7 @@ from memspec_actors.simulation.measure import measure_profile
 from memspec_actors.simulation.planning import Planner, plan_header
 from memspec_actors.simulation.profile import DeviceProfile
 from memspec_actors.simulation.setting import Setting
-from memspec_actors.speculation.stop import FixedLength, stop_rule
+from memspec_actors.speculation.stop import FixedLength, criterion_of, stop_rule
 
 __all__ = ["PLAN_LENGTH", "identical_share", "plan_length", "run_policies", "throttled"]
 
@@ -46,14 +51,16 @@ async def run_policies(
     """Decode every prompt under every policy, and under General-Static beside them, ``runs`` times.
 
     One engine runs them all: two of the same models may differ by a tenth, by where their weights lie in memory.
-    Oracles follow plans that are made beforehand, from traces of these prompts and times of this machine, for a draft
-    length of `plan_length`. With the embedded models the strict general draft runs too.
+    Oracles follow plans that are made beforehand, from traces of these prompts and times of this machine, under the
+    configured stop rule; where that cannot be planned for, and for Oracle-Dynamic, for a draft length of `plan_length`.
+    With the embedded models the strict general draft runs too.
     """
     names = [draft.name for draft in config.drafts]
     policies = list(dict.fromkeys((BASE, *policies)))
     outcomes: list[Outcome] = []
     with TemporaryDirectory() as scratch:
-        plan = _write_plans(config, datasets, policies, max_new_tokens, Path(scratch), progress)
+        work = partial(_write_plans, config, datasets, policies, max_new_tokens, Path(scratch), progress)
+        plan = await anyio.to_thread.run_sync(work)  # replays have event loops of their own
         async with AsyncExitStack() as stack:
             schedule = replace(config.schedule, policy=BASE, plan=plan)
             engine = await stack.enter_async_context(MemSpec.open(replace(config, schedule=schedule)))
@@ -140,19 +147,26 @@ def _write_plans(
     drafts = {draft.name: model_directory(draft.model) for draft in config.drafts}
     prompts = [Prompt(task.prompt, dataset.name) for dataset in datasets for task in dataset.tasks]
     target = model_directory(config.target.model)
-    k = plan_length(config)
-    collect(target, drafts, prompts, scratch / "traces", max_new_tokens=max_new_tokens, k=k, progress=progress)
+    stop, k = _planned_stop(config), plan_length(config)
+    options: dict[str, Any] = {"max_new_tokens": max_new_tokens, "k": k, "free_runs": stop is not None}
+    collect(target, drafts, prompts, scratch / "traces", progress=progress, **options)
     reader = TraceReader(scratch / "traces")
-    setting = Setting(
-        profile=_profile(config, reader.header), schedule=config.schedule, capacity=config.memory.capacity
-    )
-    planner = Planner(reader.header, setting)
+    fixed = Setting(profile=_profile(config, reader.header), schedule=config.schedule, capacity=config.memory.capacity)
     with (scratch / "plans").open("ab") as together:
         for policy in oracles:
+            setting = fixed if policy == "oracle-dynamic" else dataclasses.replace(fixed, stop=stop)
+            planner = Planner(reader.header, setting)
             plans = [planner.plan(policy, (reader.header, record)) for record in reader]
             write_plans(scratch / policy, plan_header(reader.header, setting, policy), plans)
             together.write((scratch / policy).read_bytes())
     return str(scratch / "plans")
+
+
+def _planned_stop(config: Config) -> str | None:
+    """Return the stop rule to plan for; None where drafts have one length, or end as the user's own rule says."""
+    stop = choose(config).stop
+    rule = stop_rule(stop)
+    return None if type(rule) is FixedLength or criterion_of(rule) is None else stop
 
 
 def _profile(config: Config, header: TraceHeader) -> DeviceProfile:

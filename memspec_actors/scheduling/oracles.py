@@ -15,9 +15,8 @@ from numpy.typing import NDArray
 from memspec_actors.protocols.traces import Plan, PlanStep, TraceRecord
 from memspec_actors.scheduling.cache_machine import Cache, CacheMachine, Edge, Timing
 
-__all__ = ["DOMAIN_WINDOW", "DynamicOracle", "Schedule", "domain_oracle", "static_oracle"]
+__all__ = ["DynamicOracle", "Schedule", "static_oracle"]
 
-DOMAIN_WINDOW = 32  # tokens whose agreements tell which domain a text is in
 TIE_S = 1e-9
 
 Floats = NDArray[np.float64]
@@ -69,23 +68,6 @@ def static_oracle(record: TraceRecord, timing: Timing, limit: int) -> Schedule:
     best = int(np.argmin(times))
     order = (list(record.accepted)[best],)
     return Schedule(Plan(prompt_ids=record.prompt_ids, steps=(PlanStep(0, order),)), times[best])
-
-
-def domain_oracle(record: TraceRecord, timing: Timing, limit: int, interval: int) -> Plan:
-    """Rank by what a text is about, not by the luck of single tokens: agreements in the next `DOMAIN_WINDOW` tokens.
-
-    Scheduling points come where they would if the best-ranked draft were always loaded.
-    """
-    steps, names = Steps.of(record, timing, limit), list(record.accepted)
-    agrees = np.array([[run > 0 for run in record.accepted[name]] for name in names])
-    position, planned = 0, []
-    while position < len(record.output_ids):
-        share = agrees[:, position : position + DOMAIN_WINDOW].sum(axis=1)
-        order = np.argsort(-share, kind="stable")
-        planned.append(PlanStep(position, tuple(names[draft] for draft in order)))
-        for _ in range(interval):
-            position = int(steps.after[order[0], max(position, 1)])
-    return Plan(prompt_ids=record.prompt_ids, steps=tuple(planned))
 
 
 class DynamicOracle:

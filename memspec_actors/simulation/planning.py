@@ -5,8 +5,8 @@ from collections.abc import Callable, Mapping
 from memspec_actors.errors import ConfigError
 from memspec_actors.protocols.traces import PLAN_FORMAT, Plan, PlanHeader, PlanStep, TraceHeader
 from memspec_actors.scheduling.cache_machine import CacheMachine, Timing
-from memspec_actors.scheduling.domain_plan import foreseeing_plan
-from memspec_actors.scheduling.oracles import DynamicOracle, domain_oracle, static_oracle
+from memspec_actors.scheduling.domain_plan import ADAPTIVE_WINDOW, FIXED_WINDOW, domain_oracle
+from memspec_actors.scheduling.oracles import DynamicOracle, static_oracle
 from memspec_actors.scheduling.policy import parse_policy
 from memspec_actors.scheduling.rankers import StaticRanker
 from memspec_actors.simulation.replay import replay
@@ -22,8 +22,8 @@ TICKS_FOR_MANY = 8  # with K > 2 there are many more states of the cache
 class Planner:
     """Plan for the drafts of a trace with any of the oracles.
 
-    Under a stop rule of the setting's Oracle-Static tries every draft, and `domain-oracle` ranks by the domains here
-    and next, wherever iterations end; Oracle-Dynamic has no plan: it is exact for drafts of one length only.
+    Under a stop rule of the setting's Oracle-Static tries every draft, and Oracle-Dynamic has no plan: it is exact for
+    drafts of one length only.
     """
 
     def __init__(self, header: TraceHeader, setting: Setting) -> None:
@@ -56,9 +56,7 @@ class Planner:
         return self._oracles[policy](text)
 
     def _plan_domains(self, text: Text) -> Plan:
-        if self._setting.stop is not None:
-            return foreseeing_plan(text[1])
-        return domain_oracle(text[1], self._timing, text_limit(*text), self._setting.schedule.interval)
+        return domain_oracle(text[1], FIXED_WINDOW if self._setting.stop is None else ADAPTIVE_WINDOW)
 
     def _plan_static(self, text: Text) -> Plan:
         if self._setting.stop is None:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from memspec_actors.predictor.traces import accepted_runs
 from memspec_actors.protocols.traces import TRACE_FORMAT, Plan, PlanStep, TraceHeader, TraceRecord
 from memspec_actors.scheduling.cache_machine import Cache, CacheMachine, Timing
-from memspec_actors.scheduling.oracles import DynamicOracle, domain_oracle, static_oracle
+from memspec_actors.scheduling.oracles import DynamicOracle, static_oracle
 from memspec_actors.scheduling.plans import PlanRanker
 from memspec_actors.scheduling.policy import parse_policy
 from memspec_actors.simulation import pace
@@ -152,17 +152,3 @@ def test_the_static_oracle_keeps_to_the_fastest_draft(seed: int, length: int) ->
     planned = static_oracle(record, timing, length)
     assert planned.decode_s == pytest.approx(min(times))
     assert planned.plan.steps == (PlanStep(0, (f"d{times.index(min(times))}",)),)
-
-
-def test_the_domain_oracle_follows_the_text_and_not_single_tokens() -> None:
-    """d1 is right at a few lucky places in d0's half: nobody who knows only the domain would switch for them."""
-    runs = {
-        "d0": accepted_runs([t < 60 for t in range(120)], K),
-        "d1": accepted_runs([t >= 60 or t % 7 == 0 for t in range(120)], K),
-    }
-    entropies = dict.fromkeys(runs, (1.0,) * 120)
-    record = TraceRecord(prompt_ids=(1,), output_ids=tuple(range(120)), accepted=runs, entropies=entropies)
-    plan = domain_oracle(record, _timing(2, 8), 120, interval=4)
-    firsts = [(step.position, step.order[0]) for step in plan.steps]
-    assert all(first == "d0" for position, first in firsts if position < 40)
-    assert all(first == "d1" for position, first in firsts if position >= 60)

@@ -1,9 +1,13 @@
 """If these fail, oracles plan for drafts of another length than are replayed, and bound nothing."""
 
+import random
+
 import pytest
+from msgspec.structs import replace
 
 from memspec_actors.errors import ConfigError
-from memspec_actors.scheduling.domain_plan import foreseeing_plan
+from memspec_actors.predictor.traces import accepted_runs
+from memspec_actors.scheduling.domain_plan import ADAPTIVE_WINDOW, FIXED_WINDOW, domain_oracle
 from memspec_actors.scheduling.policy import parse_policy
 from memspec_actors.scheduling.rankers import StaticRanker
 from memspec_actors.simulation.planning import Planner
@@ -36,9 +40,14 @@ def test_oracle_static_is_the_draft_that_decodes_fastest(text: Text, stop: str |
     assert [step.order for step in plan.steps] == [(min(DRAFTS, key=decode_s),)]
 
 
-def test_domain_oracle_knows_what_comes_next_where_drafts_vary_in_length(text: Text) -> None:
-    planned = {stop: Planner(text[0], _setting(stop)).plan("domain-oracle", text) for stop in (None, "gain")}
-    assert planned["gain"] == foreseeing_plan(text[1])
+def test_domain_oracle_looks_further_where_drafts_may_be_longer(text: Text) -> None:
+    header, record = text
+    rng = random.Random(0)
+    accepted = {name: accepted_runs([rng.random() < 0.5 for _ in record.output_ids], header.k) for name in DRAFTS}
+    text = header, replace(record, accepted=accepted)
+    planned = {stop: Planner(header, _setting(stop)).plan("domain-oracle", text) for stop in (None, "gain")}
+    assert planned[None] == domain_oracle(text[1], FIXED_WINDOW)
+    assert planned["gain"] == domain_oracle(text[1], ADAPTIVE_WINDOW)
     assert planned[None] != planned["gain"]
 
 

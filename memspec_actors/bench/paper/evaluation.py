@@ -66,7 +66,7 @@ STUDIES = (
         "adaptive",
         "The same with drafts as long as pays",
         "As figure 6, but drafts stop by `gain`, as they do where nothing is configured, not after five tokens (the "
-        "paper does not say what it drafted); real runs, oracles left at five-token plans.",
+        "paper does not say what it drafted); real runs.",
         (_OVER_GENERAL, _OVER_MAB, _OVER_DOMAINS, _OVER_PLAIN),
     ),
     Study(
