@@ -3,7 +3,7 @@
 import secrets
 from collections.abc import Callable
 
-from memspec_actors.config import Config
+from memspec_actors.config import Config, PredictorConfig
 from memspec_actors.errors import ConfigError, InvalidRequest
 from memspec_actors.loadout import Loadout
 from memspec_actors.methods import choose
@@ -11,11 +11,11 @@ from memspec_actors.prompts import Prompt, PromptEncoder
 from memspec_actors.protocols.requests import GenerationRequest, SamplingParams
 from memspec_actors.resolution import LossNotes, Resolved, resolve
 from memspec_actors.scheduling.plan_choice import PlanFile
-from memspec_actors.scheduling.policy import parse_policy
+from memspec_actors.scheduling.policy import Policy, parse_policy
 from memspec_actors.scheduling.rankers import Ranker
 from memspec_actors.sessions import commit_state
 
-__all__ = ["Admission"]
+__all__ = ["Admission", "check_predictor"]
 
 
 class Admission:
@@ -76,18 +76,21 @@ class Admission:
         choice = choose(self._config, **asked)
         policy = parse_policy(choice.policy, self._names)
         self._plans.check(policy)
+        check_predictor(policy, self._config.predictor)
         if policy.uses_predictor:
-            self._check_predictor(choice.policy)
+            self._predictor()
         return resolve(choice, greedy=sampling.greedy, thresholds=self._config.speculation.thresholds)
-
-    def _check_predictor(self, policy: str) -> None:
-        if self._config.predictor.path is None:
-            raise ConfigError(
-                f"policy {policy!r} needs a predictor, and [predictor] path is none; set it, or another policy"
-            )
-        self._predictor()
 
     def _check_bias(self, sampling: SamplingParams) -> None:
         outside = [token for token in sampling.logit_bias if not 0 <= token < self._loadout.num_ids]
         if outside:
             raise InvalidRequest(f"logit_bias is for token id {outside[0]}; ids are 0 to {self._loadout.num_ids - 1}")
+
+
+def check_predictor(policy: Policy, predictor: PredictorConfig) -> None:
+    """Raise ConfigError if the policy ranks with a predictor and none is configured."""
+    if policy.uses_predictor and predictor.path is None:
+        raise ConfigError(
+            f"policy {policy.name!r} needs a predictor, and [predictor] path is none; train one with `memspec predictor"
+            f" collect` and `memspec predictor train` and set it, or take another policy"
+        )

@@ -1,13 +1,15 @@
-"""Check what a configuration names: rules and policies that exist, directories that hold models."""
+"""Check what a configuration names: rules and policies that exist and have what they need, models that are there."""
 
 from pathlib import Path
 
+from memspec_actors.admission import check_predictor
 from memspec_actors.config import Config
 from memspec_actors.errors import ConfigError
 from memspec_actors.hub import HubModel, cached_snapshot, hub_model
 from memspec_actors.loadout import model_directory
 from memspec_actors.methods import choose, decoding_alone
 from memspec_actors.models.devices.opening import open_device
+from memspec_actors.scheduling.plan_choice import PlanFile
 from memspec_actors.scheduling.policy import parse_policy
 from memspec_actors.speculation.rules import acceptance_rule
 from memspec_actors.speculation.stop import stop_rule
@@ -19,7 +21,10 @@ def check_config(config: Config) -> None:
     """Raise the first error that opening an engine with ``config`` would run into, short of reading weights."""
     decoding_alone(config)
     choice = choose(config)
-    parse_policy(choice.policy, [draft.name for draft in config.drafts])
+    names = [draft.name for draft in config.drafts]
+    policy = parse_policy(choice.policy, names)
+    PlanFile(config.schedule.plan, names).check(policy)
+    check_predictor(policy, config.predictor)
     stop_rule(choice.stop)
     acceptance_rule(choice.accept, greedy=choice.accept == "exact")
     open_device(config.target.device)

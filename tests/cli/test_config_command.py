@@ -109,6 +109,9 @@ def test_check_says_what_would_run(tmp_path: Path, capsys: pytest.CaptureFixture
     [
         ('schedule.policy = "memspce"', "memspec"),
         ('schedule.policy = "static:law"', "law"),
+        ('schedule.policy = "memspec"', "needs a predictor"),
+        ('schedule.policy = "domain-oracle"', "needs a plan"),
+        ('schedule.plan = "missing"', "missing"),
         ('speculation.stop = "fixd:5"', "fixed"),
         ('speculation.accept = "exactly"', "exact"),
         ('drafts = [{name = "b", model = "missing"}]', "missing"),
@@ -122,7 +125,7 @@ def test_check_finds_what_would_fail(tmp_path: Path, capsys: pytest.CaptureFixtu
     model(tmp_path / "m")
     (tmp_path / "empty").mkdir()
     path = tmp_path / "memspec.toml"
-    default = "" if line.startswith("schedule") else '\nschedule.policy = "target-only"'
+    default = "" if line.startswith("schedule.policy") else '\nschedule.policy = "target-only"'
     path.write_text(f'target.model = "m"\n{line}{default}', encoding="utf-8")
     assert main(["config", "check", "--config", str(path)]) == 2
     error = capsys.readouterr().err
