@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from memspec_actors.errors import UsageError
 from memspec_actors.protocols.results import GenerationResult, Share
 
 __all__ = ["BASE", "STRICT", "STRICT_DRAFT", "Outcome", "PolicyComparison", "Row", "compare_policies", "geomean"]
@@ -67,7 +68,10 @@ class PolicyComparison(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def compare_policies(outcomes: Sequence[Outcome]) -> PolicyComparison:
-    """Draw up the comparison; the base policy must be among the outcomes, the strict one may be."""
+    """Draw up the comparison; the base policy must be among the outcomes, the strict one may be.
+
+    Raises UsageError for a data set of whose texts none has a second token.
+    """
     datasets, policies = _distinct(outcomes, "dataset"), _distinct(outcomes, "policy")
     cells = {
         (dataset, policy): [each for each in outcomes if (each.dataset, each.policy) == (dataset, policy)]
@@ -139,6 +143,11 @@ def _throughput(cell: Sequence[Outcome], spent: Callable[[Sequence[GenerationRes
     runs: dict[int, list[GenerationResult]] = {}
     for each in cell:
         runs.setdefault(each.run, []).append(each.result)
+    if not all(map(_tokens, runs.values())):
+        raise UsageError(
+            f"data set {cell[0].dataset!r} has no throughput: all its texts end with their first token, which comes"
+            f" out of the prompt's encoding; give prompts with longer answers, or a larger --max-new-tokens"
+        )
     return geomean(tokens / seconds for tokens, seconds in map(spent, runs.values()))
 
 

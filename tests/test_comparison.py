@@ -6,6 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from memspec_actors.comparison import STRICT, Outcome, compare_policies
+from memspec_actors.errors import UsageError
 from memspec_actors.protocols.results import DraftFigures, GenerationResult, Share
 from tests.results import NOTHING
 
@@ -93,6 +94,17 @@ def test_the_first_load_is_left_out_of_steady_throughput() -> None:
     assert row.steady_tokens_per_second == pytest.approx(9.0)
     assert row.startup_share == pytest.approx(0.2)
     assert row.tokens_per_iteration == pytest.approx(36 / (1 + 36 - 20)), "20 tokens came from one drafted iteration"
+
+
+def test_texts_of_one_token_have_no_throughput() -> None:
+    """A division by zero would be all that somebody learns whose prompts are answered in a word."""
+    outcomes = [
+        Outcome(0, dataset, "general-static", _result(tokens, float(tokens - 1)))
+        for dataset, tokens in (("law", 9), ("law", 1), ("code", 1), ("code", 1))
+    ]
+    assert compare_policies(outcomes[:2]).rows[0].tokens_per_second == 1.0
+    with pytest.raises(UsageError, match=r"data set 'code' has no throughput: .* larger --max-new-tokens"):
+        compare_policies(outcomes)
 
 
 def test_latency_is_that_of_whole_requests_over_both_general_drafts() -> None:
