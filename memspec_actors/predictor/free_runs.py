@@ -16,7 +16,7 @@ from memspec_actors.speculation.signals import token_signal
 
 __all__ = ["FreeRunner"]
 
-NEVER = StopCriterion(MAX_GAIN_TOKENS, "confidence")
+NEVER = StopCriterion(MAX_GAIN_TOKENS)
 WITH_PROBS = Drawing(None, [], keeps_probs=True)
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from itertools import pairwise
 from pathlib import Path
 from typing import BinaryIO
 
@@ -10,6 +11,7 @@ import msgspec
 from memspec_actors.errors import TraceError
 from memspec_actors.output_files import whole_file
 from memspec_actors.protocols.traces import FLOAT_BYTES, TRACE_FORMATS, FreeRun, TraceHeader, TraceRecord
+from memspec_actors.speculation.criterion import MAX_GAIN_TOKENS
 
 __all__ = ["MAX_K", "TraceReader", "TraceWriter", "accepted_runs", "open_trace_writer"]
 
@@ -128,13 +130,28 @@ class TraceReader:
             yield f"a run of {draft!r} lies outside 0..{self.header.k}"
         if runs != accepted_runs([run > 0 for run in runs], self.header.k):
             yield f"the runs of {draft!r} contradict one another"
-        if record.free_runs is not None and not _are_whole(record.free_runs[draft], runs):
+        num_read = sum(entropy is not None for entropy in entropies)
+        if record.free_runs is not None and not _are_whole(record.free_runs[draft], runs[:num_read]):
             yield f"the free runs of {draft!r} do not fit its accepted ones"
 
 
 def _are_whole(free_runs: Sequence[FreeRun], runs: Sequence[int]) -> bool:
-    """Tell whether free runs begin where mistakes end, and each is as long as it says twice."""
-    begins = [0, *(position + 1 for position, run in enumerate(runs) if run == 0)]
-    return [run.start for run in free_runs] == begins[: len(free_runs)] and all(
-        len(run.confidences) == len(run.entropies) > 0 == len(run.confidences) % FLOAT_BYTES for run in free_runs
+    """Tell whether free runs are those of a draft that read as many tokens as it has ``runs``.
+
+    One begins wherever a mistake ends, and goes on as far as it says twice: to the one place where all have to end, or
+    as much beyond its own first mistake as any rule may want.
+    """
+    begins = [0, *(position + 1 for position, run in enumerate(runs[:-1]) if run == 0)] if runs else []
+    ends = [run.start + len(run.confidences) // FLOAT_BYTES for run in free_runs]
+    end_of_all = max(ends, default=0)
+    wanted = [
+        (begin, min(read + MAX_GAIN_TOKENS - 1, end_of_all))
+        for begin, read in pairwise([*begins, len(runs)])
+        if begin < end_of_all
+    ]
+    return (
+        end_of_all >= len(runs) - 1
+        and [(run.start, end) for run, end in zip(free_runs, ends, strict=True)] == wanted
+        and all(len(run.confidences) == len(run.entropies) for run in free_runs)
+        and all(len(run.confidences) % FLOAT_BYTES == 0 for run in free_runs)
     )

@@ -3,13 +3,16 @@
 import re
 from collections.abc import Callable
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from memspec_actors.errors import TraceError
 from memspec_actors.predictor.traces import TraceReader, accepted_runs, open_trace_writer
+from memspec_actors.protocols.traces import FLOAT_BYTES, FreeRun, TraceHeader, TraceRecord
 from tests.simulation.toys import Toys
 
 TraceMaker = Callable[..., Path]
@@ -106,6 +109,49 @@ def test_a_trace_of_the_format_before_is_read(make_trace: TraceMaker, tmp_path: 
     assert list(TraceReader(tmp_path / "old")) == records
 
 
+@settings(max_examples=40)
+@given(
+    seed=st.integers(0, 10**6),
+    rate=st.sampled_from([0.0, 0.2, 0.5, 1.0]),
+    max_new_tokens=st.integers(1, 60),
+    contexts=st.tuples(st.integers(4, 70), st.integers(1, 70)),
+    num_known=st.sampled_from([8, 12, 17, 17]),
+)
+def test_free_runs_come_back_whoever_ran(
+    seed: int, rate: float, max_new_tokens: int, contexts: tuple[int, int], num_known: int
+) -> None:
+    """However a text, a context or what a draft knows ends, its trace would not be taken for a whole one."""
+    toys = Toys(seed=seed, rates=[rate, 0.3], max_new_tokens=max_new_tokens, k=5)
+    toys.target.max_positions, toys.drafts["d0"].max_positions = contexts
+    toys.drafts["d1"].vocab_size = num_known
+    header, record = toys.trace(free_runs=True)
+    with TemporaryDirectory() as scratch:
+        assert _read_back(Path(scratch) / "t", header, record) == [record]
+
+
+@pytest.mark.parametrize("lacks", ["run", "token", "all"])
+def test_free_runs_that_lack_something_are_reported(tmp_path: Path, lacks: str) -> None:
+    """A replay would stop drafts where their runs end, and give figures that are no rule's."""
+    header, record = Toys(seed=1, rates=[0.3], max_new_tokens=20, k=5).trace(free_runs=True)
+    assert record.free_runs is not None
+    runs = record.free_runs["d0"]
+    for i, run in enumerate(runs):
+        shorter = FreeRun(run.start, run.confidences[:-FLOAT_BYTES], run.entropies[:-FLOAT_BYTES])
+        damaged = {
+            "run": (*runs[:i], *runs[i + 1 :]),
+            "token": (*runs[:i], shorter, *runs[i + 1 :]),
+            "all": (),
+        }[lacks]
+        with pytest.raises(TraceError, match="line 2: the free runs of 'd0' do not fit"):
+            _read_back(tmp_path / "t", header, replace(record, free_runs={"d0": damaged}))
+
+
+def _read_back(path: Path, header: TraceHeader, record: TraceRecord) -> list[TraceRecord]:
+    with open_trace_writer(path, header) as writer:
+        writer.write(record)
+    return list(TraceReader(path))
+
+
 @pytest.mark.parametrize(
     ("old", "new", "said"),
     [
@@ -117,9 +163,7 @@ def test_a_trace_of_the_format_before_is_read(make_trace: TraceMaker, tmp_path: 
 )
 def test_damaged_free_runs_are_reported(tmp_path: Path, old: bytes, new: bytes, said: str) -> None:
     header, record = Toys(seed=1, rates=[0.3], max_new_tokens=20, k=5).trace(free_runs=True)
-    with open_trace_writer(tmp_path / "t", header) as writer:
-        writer.write(record)
-    assert list(TraceReader(tmp_path / "t")) == [record]
+    assert _read_back(tmp_path / "t", header, record) == [record]
     whole = (tmp_path / "t").read_bytes()
     assert old in whole
     (tmp_path / "t").write_bytes(whole.replace(old, new, 1))

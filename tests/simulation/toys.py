@@ -58,7 +58,9 @@ class Toys:
         }
 
     def trace(self, *, free_runs: bool = False) -> tuple[TraceHeader, TraceRecord]:
-        drafts: dict[str, tuple[Runner, int]] = {name: (toy, self.num_ids) for name, toy in self.drafts.items()}
+        drafts: dict[str, tuple[Runner, int]] = {
+            name: (toy, min(self.num_ids, toy.vocab_size)) for name, toy in self.drafts.items()
+        }
         tracer = Tracer(
             target=self.target,
             drafts=drafts,
