@@ -3,13 +3,11 @@
 import dataclasses
 from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
-from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
 import anyio
-import anyio.to_thread
 from msgspec.structs import replace
 
 from memspec_actors.bench.datasets import DataSet
@@ -39,7 +37,7 @@ CALIBRATION_PROMPTS = 3
 PLAN_LENGTH = 5  # where no length is configured
 
 
-async def run_policies(
+def run_policies(
     config: Config,
     datasets: Sequence[DataSet],
     policies: Sequence[str],
@@ -53,27 +51,13 @@ async def run_policies(
     One engine runs them all: two of the same models may differ by a tenth, by where their weights lie in memory.
     Oracles follow plans that are made beforehand, from traces of these prompts and times of this machine, under the
     configured stop rule; where that cannot be planned for, and for Oracle-Dynamic, for a draft length of `plan_length`.
-    With the embedded models the strict general draft runs too.
+    With the embedded models the strict general draft runs too. It has an event loop of its own, and so do replays.
     """
-    names = [draft.name for draft in config.drafts]
     policies = list(dict.fromkeys((BASE, *policies)))
-    outcomes: list[Outcome] = []
     with TemporaryDirectory() as scratch:
-        work = partial(_write_plans, config, datasets, policies, max_new_tokens, Path(scratch), progress)
-        plan = await anyio.to_thread.run_sync(work)  # replays have event loops of their own
-        async with AsyncExitStack() as stack:
-            schedule = replace(config.schedule, policy=BASE, plan=plan)
-            engine = await stack.enter_async_context(MemSpec.open(replace(config, schedule=schedule)))
-            engines = dict.fromkeys(policies, engine)
-            if config.target.model == "zoo" and STRICT_DRAFT not in names:
-                engines[STRICT] = await stack.enter_async_context(MemSpec.open(_strict(config)))
-            for policy in engines:  # first touches of memory, caches of kernels
-                await _decode(engines[policy], policy, datasets[0].tasks[0].prompt, max_new_tokens)
-            for run in range(runs):
-                for dataset in datasets:
-                    outcomes += await _run(engines, dataset, run, max_new_tokens)
-                    progress("policies", run * len(datasets) + datasets.index(dataset) + 1, runs * len(datasets))
-    return outcomes
+        plan = _write_plans(config, datasets, policies, max_new_tokens, Path(scratch), progress)
+        planned = replace(config, schedule=replace(config.schedule, policy=BASE, plan=plan))
+        return anyio.run(_run_all, planned, datasets, policies, runs, max_new_tokens, progress)
 
 
 async def throttled(config: Config, load_ratio: float, datasets: Sequence[DataSet], max_new_tokens: int) -> Config:
@@ -107,6 +91,29 @@ def identical_share(outcomes: Sequence[Outcome]) -> float:
         number = numbers[run, dataset, policy] = numbers.get((run, dataset, policy), -1) + 1
         texts.setdefault((dataset, number), set()).add(result.token_ids)
     return sum(len(each) == 1 for each in texts.values()) / len(texts)
+
+
+async def _run_all(
+    config: Config,
+    datasets: Sequence[DataSet],
+    policies: Sequence[str],
+    runs: int,
+    max_new_tokens: int,
+    progress: Progress,
+) -> list[Outcome]:
+    outcomes: list[Outcome] = []
+    async with AsyncExitStack() as stack:
+        engine = await stack.enter_async_context(MemSpec.open(config))
+        engines = dict.fromkeys(policies, engine)
+        if config.target.model == "zoo" and STRICT_DRAFT not in engine.drafts:
+            engines[STRICT] = await stack.enter_async_context(MemSpec.open(_strict(config)))
+        for policy in engines:  # first touches of memory, caches of kernels
+            await _decode(engines[policy], policy, datasets[0].tasks[0].prompt, max_new_tokens)
+        for run in range(runs):
+            for dataset in datasets:
+                outcomes += await _run(engines, dataset, run, max_new_tokens)
+                progress("policies", run * len(datasets) + datasets.index(dataset) + 1, runs * len(datasets))
+    return outcomes
 
 
 async def _run(engines: Mapping[str, MemSpec], dataset: DataSet, run: int, max_new_tokens: int) -> list[Outcome]:

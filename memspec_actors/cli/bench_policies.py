@@ -9,7 +9,7 @@ from memspec_actors.output_files import check_output, write_whole
 
 if TYPE_CHECKING:
     from memspec_actors.bench.datasets import DataSet
-    from memspec_actors.comparison import Outcome, PolicyComparison
+    from memspec_actors.comparison import PolicyComparison
     from memspec_actors.config import Config
 
 __all__ = ["bench_policies"]
@@ -39,14 +39,11 @@ def bench_policies(
     if stop is not None:
         config = stopping_by(config, stop)
 
-    async def run() -> "tuple[Config, list[Outcome], list[Outcome]]":
-        with progress_bars() as progress:
-            slow = await throttled(config, load_ratio, datasets, max_new_tokens)
-            options: dict[str, Any] = {"runs": runs, "max_new_tokens": max_new_tokens, "progress": progress}
-            emulated = await run_policies(slow, datasets, policies, **options)
-            return slow, emulated, await run_policies(config, datasets, policies, **options) if unthrottled else []
-
-    slow, emulated, real = anyio.run(run)
+    with progress_bars() as progress:
+        slow = anyio.run(throttled, config, load_ratio, datasets, max_new_tokens)
+        options: dict[str, Any] = {"runs": runs, "max_new_tokens": max_new_tokens, "progress": progress}
+        emulated = run_policies(slow, datasets, policies, **options)
+        real = run_policies(config, datasets, policies, **options) if unthrottled else []
     comparison = compare_policies(emulated)
     beside = compare_policies(real) if real else None
     figures = {

@@ -2,7 +2,6 @@
 
 from argparse import ArgumentParser, Namespace
 from collections.abc import Sequence
-from functools import partial
 from pathlib import Path
 
 import anyio
@@ -54,12 +53,12 @@ def decode_study(
         count = arguments.prompts or (1 if arguments.quick else num_prompts)
         config = stopping_by(config, stop)
         runs, tokens = (1, QUICK_TOKENS) if arguments.quick else (RUNS, MAX_NEW_TOKENS)
-        return anyio.run(partial(_decode, config, policies, count, runs, tokens, progress, throttle=throttle))
+        return _decode(config, policies, count, runs, tokens, progress, throttle=throttle)
 
     run_study(claim, measure, add_arguments)
 
 
-async def _decode(
+def _decode(
     config: Config,
     policies: Sequence[str],
     num_prompts: int,
@@ -72,11 +71,9 @@ async def _decode(
     datasets = zoo_datasets(num_prompts)
     emulated: tuple[str, ...] = ()
     if throttle:
-        config = await throttled(config, LOAD_RATIO, datasets, max_new_tokens)
+        config = anyio.run(throttled, config, LOAD_RATIO, datasets, max_new_tokens)
         emulated = (f"storage of {config.storage.bandwidth}: a load takes {LOAD_RATIO} iterations",)
-    outcomes = await run_policies(
-        config, datasets, policies, runs=runs, max_new_tokens=max_new_tokens, progress=progress
-    )
+    outcomes = run_policies(config, datasets, policies, runs=runs, max_new_tokens=max_new_tokens, progress=progress)
     return Measured(
         setting=f"{num_prompts} prompts of each data set, {max_new_tokens} tokens each, {runs} runs, "
         f"drafts stop by {config.speculation.stop}",

@@ -1,9 +1,11 @@
 """If these fail, policies are compared on other work than they seem to be."""
 
+import signal
+
 import pytest
 from msgspec.structs import replace
 
-from memspec_actors.bench.policies import identical_share, plan_length
+from memspec_actors.bench.policies import identical_share, plan_length, run_policies
 from memspec_actors.comparison import Outcome
 from memspec_actors.config import Config, SpeculationConfig
 from tests.results import NOTHING
@@ -31,3 +33,15 @@ def test_one_differing_text_is_noticed() -> None:
 def test_oracles_plan_for_the_configured_length_or_for_five(speculation: SpeculationConfig, length: int) -> None:
     """Their plans would be for drafts of another length than those that run."""
     assert plan_length(Config(speculation=speculation)) == length
+
+
+def test_an_interrupt_ends_the_making_of_plans(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Inside an event loop, or in a thread, Ctrl-C would be heard only when they are made: minutes later."""
+
+    def plan(*_: object) -> None:
+        signal.raise_signal(signal.SIGINT)
+        pytest.fail("the work goes on")
+
+    monkeypatch.setattr("memspec_actors.bench.policies._write_plans", plan)
+    with pytest.raises(KeyboardInterrupt):
+        run_policies(Config(), [], ["memspec"], runs=1, max_new_tokens=1, progress=lambda what, done, total: None)
