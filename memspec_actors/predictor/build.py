@@ -128,7 +128,7 @@ def write_encoder(
     for name in TOKENIZER_FILES:
         shutil.copyfile(tokenizer_dir / name, out / name)
     made = {
-        "objectives": "phases ahead, and each token's item with its phase, in generated requests (training split)",
+        "objectives": "phases ahead, the next other one, and each token's item and phase, in training requests",
         "budget": msgspec.to_builtins(budget),
         "losses": losses,
         "versions": {name: version(name) for name in ("memspec-actors", "torch", "tokenizers")},

@@ -21,7 +21,7 @@ Rows = Callable[[Tensor], Tensor]  # (T, I) -> (T, O)
 
 
 class ContextScores(nn.Module):
-    """Give the probabilities (D,) of the head's drafts for the ``ids`` and ``token_types`` (T,) of one context."""
+    """Give the probabilities (2, D) of the head's drafts for the ``ids`` and ``token_types`` (T,) of one context."""
 
     def __init__(self, encoder: BertEncoder, head: RankingHead) -> None:
         super().__init__()
@@ -38,7 +38,7 @@ class ContextScores(nn.Module):
         *layers, last = self._layers
         for layer in layers:
             x = layer(x, x)
-        return self._head(self._head_norm(last(x[:1], x)))[0].softmax(-1)
+        return self._head(self._head_norm(last(x[:1], x))).view(2, -1).softmax(-1)
 
 
 class _Layer:

@@ -11,7 +11,7 @@ import torch
 from memspec_actors.errors import TraceError
 from memspec_actors.models.text.tokenizer import Tokenizer
 from memspec_actors.predictor.examples import Point, context_of, encode_all, prompt_hash, scheduling_points
-from memspec_actors.predictor.head import INPUTS, InputKind
+from memspec_actors.predictor.head import INPUTS, InputKind, ranked
 from memspec_actors.predictor.ranker import ContextReader, PredictorRanker, open_artefact
 from memspec_actors.predictor.traces import TraceReader
 from memspec_actors.predictor.utility import UtilityParams
@@ -55,7 +55,8 @@ def evaluate(
     for number, kind in enumerate(INPUTS, 1):
         states = encode_all(encoder, [context_of(point, kind, reader) for point in points])
         with torch.inference_mode():
-            orders[kind] = heads[kind](states).argsort(dim=-1, descending=True).tolist()
+            probabilities = heads[kind](states).softmax(-1).tolist()
+        orders[kind] = [ranked(*both)[0] for both in probabilities]
         if progress:
             progress("evaluate", number, len(INPUTS))
     latency_us = _latency_us(PredictorRanker.open(artefact, file.drafts, tokenizer), points)

@@ -27,12 +27,13 @@ class Point(msgspec.Struct, frozen=True, kw_only=True):
     recent_ids: tuple[int, ...]
     kind: str
     value: tuple[float, ...]  # utility U per draft
-    target: tuple[float, ...]  # soft target q per draft
+    now: tuple[float, ...]  # soft targets per draft: which one to work with,
+    coming: tuple[float, ...]  # and which one comes next, all 0 if none does
     labels: frozenset[int]  # the drafts of highest utility
 
     def speaks_for(self, draft: int) -> bool:
-        """Tell whether a draft is the best here, or better than drafts are on average: a head would learn of it."""
-        return draft in self.labels or self.target[draft] * len(self.target) > 1.0
+        """Tell whether a draft is the best here, or likelier to be needed than on average: a head would learn of it."""
+        return draft in self.labels or max(self.now[draft], self.coming[draft]) * len(self.now) > 1.0
 
 
 def prompt_hash(prompt_ids: Sequence[int]) -> str:
@@ -85,7 +86,8 @@ def _point(record: TraceRecord, worth: Utility, position: int, *, first: bool) -
         recent_ids=() if first else record.output_ids[:position],
         kind=record.kind,
         value=tuple(worth.value[:, position].tolist()),
-        target=tuple(worth.target[:, position].tolist()),
+        now=tuple(worth.now[:, position].tolist()),
+        coming=tuple(worth.coming[:, position].tolist()),
         labels=frozenset(worth.labels(position)),
     )
 

@@ -1,5 +1,6 @@
-"""The ranking head: from the frozen encoder's states to one score per draft."""
+"""The ranking head: from the frozen encoder's states to the drafts' places in memory."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -19,14 +20,17 @@ __all__ = [
     "InputKind",
     "RankingHead",
     "load_heads",
+    "ranked",
     "record_evaluation",
     "save_heads",
 ]
 
-HEAD_FORMAT = "memspec-ranking-head-1"
+HEAD_FORMAT = "memspec-ranking-head-2"
 INPUTS: tuple["InputKind", ...] = ("prompt", "recent", "prompt+recent")
 
 InputKind = Literal["prompt", "recent", "prompt+recent"]
+
+NEXT_SHARE = 0.15  # of a score: what is to be in memory soon, beside what is to be at work
 
 
 class HeadFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -45,19 +49,33 @@ class HeadFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
 
 class RankingHead(nn.Module):
-    """Score drafts from the encoder's first state: logits (B, D); their softmax estimates which draft is best."""
+    """Judge drafts from the encoder's first state: logits (B, 2, D).
+
+    The softmax of the first row estimates which draft is to be at work, that of the second which one comes next, if one
+    does.
+    """
 
     def __init__(self, hidden_size: int, inner: int, num_drafts: int, dropout: float = 0.0) -> None:
         super().__init__()
         self.norm = nn.LayerNorm(hidden_size)
         self.inner = nn.Linear(hidden_size, inner)
         self.dropout = nn.Dropout(dropout)
-        self.outer = nn.Linear(inner, num_drafts)
+        self.outer = nn.Linear(inner, 2 * num_drafts)
 
     def forward(self, states: Tensor) -> Tensor:
-        """Give logits (B, D) for states (B, H)."""
+        """Give logits (B, 2, D) for states (B, H)."""
         logits: Tensor = self.outer(self.dropout(nn.functional.gelu(self.inner(self.norm(states)))))
-        return logits
+        return logits.view(len(states), 2, -1)
+
+
+def ranked(now: Sequence[float], coming: Sequence[float]) -> tuple[list[int], list[float]]:
+    """Rank drafts by how probably each is to be at work, and comes next; return their order and the score of each.
+
+    Scores weigh both. Where one draft stands out, the next one has the second place; where none does, it
+    has the first, and memory is not changed with every turn of luck.
+    """
+    scores = [(1 - NEXT_SHARE) * a + NEXT_SHARE * b for a, b in zip(now, coming, strict=True)]
+    return sorted(range(len(scores)), key=lambda draft: -scores[draft]), scores
 
 
 def save_heads(path: str | Path, file: HeadFile, heads: dict[InputKind, RankingHead]) -> None:

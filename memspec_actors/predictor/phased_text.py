@@ -43,6 +43,11 @@ class PhasedText(msgspec.Struct, frozen=True):
             rows.append([count / (stop - start) for count in (*counts, stop - start - sum(counts))])
         return rows
 
+    def next_phase(self, cut: int, num_phases: int) -> int:
+        """Return the phase that follows on that of the answer after ``cut`` tokens, or P if the answer ends in it."""
+        coming = self.phases[cut:]
+        return next((phase for phase in coming if phase != coming[0]), num_phases)
+
 
 def phased_texts(tokenizer: "Tokenizer", seed: str) -> Iterator[PhasedText]:
     """Generate requests of the embedded models' world without end, from the training split."""

@@ -1,9 +1,9 @@
 """Pre-train the embedded models' context encoder on generated requests; afterwards it is frozen.
 
-Two objectives. From the first state: which phases (domains) the answer goes through from here on, window by window.
-From the states that the last layer reads: to which item of the request every token belongs, of prompt and answer
-alike, and of which phase that item is; the first is learned many times as fast for it. Labels come from the generator
-alone; neither target nor drafts have a part in it.
+Two objectives. From the first state: which phases (domains) the answer goes through from here on, window by window, and
+which other one comes next, however far ahead. From the states that the last layer reads: to which item of the request
+every token belongs, of prompt and answer alike, and of which phase that item is; the first is learned many times as
+fast for it. Labels come from the generator alone; neither target nor drafts have a part in it.
 """
 
 from collections.abc import Iterator, Sequence
@@ -26,6 +26,7 @@ MAX_ITEMS = 6  # as many lines as a request may have
 CUTS_PER_TEXT = 8
 POOL_BATCHES = 16
 IGNORED = -100
+LOSSES = ("ahead_loss", "following_loss", "token_loss")
 
 
 class PretrainBudget(msgspec.Struct, frozen=True, kw_only=True):
@@ -34,6 +35,7 @@ class PretrainBudget(msgspec.Struct, frozen=True, kw_only=True):
     steps: int = 1500
     batch_size: int = 64
     learning_rate: float = 3e-3
+    following_weight: float = 0.3
     token_weight: float = 0.3
     seed: int = 0
 
@@ -41,6 +43,7 @@ class PretrainBudget(msgspec.Struct, frozen=True, kw_only=True):
 class _Sample(msgspec.Struct, frozen=True):
     context: tuple[list[int], list[int]]
     ahead: list[list[float]]  # (windows, P + 1): shares of the phases and of what lies beyond the end
+    following: int  # the next other phase, P if there is none
     items: list[int]  # of every token
     phases: list[int]  # of every token's item, P where there is none
 
@@ -48,6 +51,7 @@ class _Sample(msgspec.Struct, frozen=True):
 class _Labelled(msgspec.Struct, frozen=True):
     batch: Batch
     ahead: Tensor  # (B, windows, P + 1)
+    following: Tensor  # (B,)
     items: Tensor  # (B, T), IGNORED on padding
     phases: Tensor  # (B, T), IGNORED on padding
 
@@ -58,6 +62,7 @@ class _Heads(nn.Module):
     def __init__(self, hidden_size: int, num_phases: int) -> None:
         super().__init__()
         self.ahead = nn.Linear(hidden_size, len(WINDOWS) * (num_phases + 1))
+        self.following = nn.Linear(hidden_size, num_phases + 1)
         self.items = nn.Linear(hidden_size, MAX_ITEMS + 1)
         self.phases = nn.Linear(hidden_size, num_phases + 1)
         for parameter in self.parameters():
@@ -66,6 +71,9 @@ class _Heads(nn.Module):
     def ahead_loss(self, first: Tensor, labelled: _Labelled) -> Tensor:
         logits = self.ahead(first).view(labelled.ahead.shape)
         return F.cross_entropy(logits.flatten(0, 1), labelled.ahead.flatten(0, 1))
+
+    def following_loss(self, first: Tensor, labelled: _Labelled) -> Tensor:
+        return F.cross_entropy(self.following(first), labelled.following)
 
     def token_loss(self, states: Tensor, labelled: _Labelled) -> Tensor:
         items = F.cross_entropy(self.items(states).flatten(0, 1), labelled.items.flatten(), ignore_index=IGNORED)
@@ -89,22 +97,23 @@ def pretrain(
     optimiser = torch.optim.AdamW(parameters, lr=budget.learning_rate, betas=(0.9, 0.98), weight_decay=0.01)
     schedule = torch.optim.lr_scheduler.LambdaLR(optimiser, lambda step: _rate(step, budget.steps))
     batches = _batches(texts, layout, num_phases, budget.batch_size, generator)
-    recent: list[tuple[float, float]] = []
+    recent: list[tuple[float, ...]] = []
     for step in range(budget.steps):
         labelled = _collate(next(batches), config.pad_token_id)
         batch = labelled.batch
         first, states = encoder.first_state_and_below(batch.ids, batch.token_types, batch.mask)
-        ahead_loss, token_loss = heads.ahead_loss(first, labelled), heads.token_loss(states, labelled)
-        torch.autograd.backward(ahead_loss + budget.token_weight * token_loss)
+        ahead, following = heads.ahead_loss(first, labelled), heads.following_loss(first, labelled)
+        token = heads.token_loss(states, labelled)
+        torch.autograd.backward(ahead + budget.following_weight * following + budget.token_weight * token)
         nn.utils.clip_grad_norm_(parameters, 1.0)
         optimiser.step()
         schedule.step()
         optimiser.zero_grad(set_to_none=True)
-        recent = [*recent, (ahead_loss.item(), token_loss.item())][-max(budget.steps // 10, 1) :]
+        recent = [*recent, (ahead.item(), following.item(), token.item())][-max(budget.steps // 10, 1) :]
         if progress:
             progress("pretrain", step + 1, budget.steps)
     losses = torch.tensor(recent).mean(0).tolist()
-    return encoder.eval().requires_grad_(False), dict(zip(("ahead_loss", "token_loss"), losses, strict=True))
+    return encoder.eval().requires_grad_(False), dict(zip(LOSSES, losses, strict=True))
 
 
 def _batches(
@@ -131,7 +140,7 @@ def _sample(text: PhasedText, cut: int, layout: ContextLayout, num_phases: int) 
     like_tokens = replace(layout, cls_id=NO_ITEM, sep_id=NO_ITEM)
     items, _ = like_tokens.arrange(text.prompt_items, text.answer_items[:cut])
     phases = [num_phases if item == NO_ITEM else text.item_phases[item - 1] for item in items]
-    return _Sample(context, text.ahead(cut, WINDOWS, num_phases), items, phases)
+    return _Sample(context, text.ahead(cut, WINDOWS, num_phases), text.next_phase(cut, num_phases), items, phases)
 
 
 def _collate(samples: Sequence[_Sample], pad_id: int) -> _Labelled:
@@ -140,6 +149,7 @@ def _collate(samples: Sequence[_Sample], pad_id: int) -> _Labelled:
     return _Labelled(
         batch,
         torch.tensor([sample.ahead for sample in samples]),
+        torch.tensor([sample.following for sample in samples]),
         torch.tensor([_padded(sample.items, width) for sample in samples]),
         torch.tensor([_padded(sample.phases, width) for sample in samples]),
     )

@@ -14,7 +14,7 @@ from memspec_actors.models.text.tokenizer import Tokenizer
 from memspec_actors.predictor.context import Context, ContextLayout
 from memspec_actors.predictor.context_scores import ContextScores
 from memspec_actors.predictor.encoder import BertEncoder
-from memspec_actors.predictor.head import HeadFile, InputKind, RankingHead, load_heads
+from memspec_actors.predictor.head import HeadFile, InputKind, RankingHead, load_heads, ranked
 from memspec_actors.protocols.feedback import Feedback
 from memspec_actors.scheduling.rankers import Ranking, RankingContext
 
@@ -49,7 +49,7 @@ class ContextReader:
 
 
 class PredictorRanker:
-    """Rank the configured drafts by the probability that they serve the coming text best.
+    """Rank the draft that probably serves the text best first, and behind it those that will be needed next.
 
     Drafts that the head was not trained on come last, in the order of configuration, with score 0. Synchronous, and
     used by one thread at a time.
@@ -60,7 +60,8 @@ class PredictorRanker:
     ) -> None:
         self._scores = traced(ContextScores(encoder, head), *torch.zeros(2, 8, dtype=torch.long))
         self._reader = reader
-        self._columns = [(name, known.index(name)) for name in names if name in known]
+        self._known = [name for name in names if name in known]
+        self._columns = [known.index(name) for name in self._known]
         self._unknown = tuple(name for name in names if name not in known)
 
     @classmethod
@@ -85,10 +86,10 @@ class PredictorRanker:
         recent = context.recent_ids if context.interval > 0 else ()
         ids, token_types = self._reader.read(context.prompt_ids, recent)
         with as_written():
-            scores = self._scores(_tensor(ids), _tensor(token_types)).tolist()
-        ranked = sorted(((scores[column], name) for name, column in self._columns), key=lambda pair: -pair[0])
-        order = (*(name for _, name in ranked), *self._unknown)
-        return Ranking(order, (*(score for score, _ in ranked), *(0.0 for _ in self._unknown)))
+            now, coming = self._scores(_tensor(ids), _tensor(token_types)).tolist()
+        order, scores = ranked([now[column] for column in self._columns], [coming[column] for column in self._columns])
+        names = (*(self._known[draft] for draft in order), *self._unknown)
+        return Ranking(names, (*(scores[draft] for draft in order), *(0.0 for _ in self._unknown)))
 
     def observe(self, feedback: Feedback) -> None:
         """Learn nothing: training is over."""

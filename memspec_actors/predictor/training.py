@@ -182,31 +182,31 @@ def _tensors(
     encoder: BertEncoder, reader: ContextReader, points: Sequence[Point], kind: InputKind
 ) -> tuple[Tensor, Tensor]:
     states = encode_all(encoder, [context_of(point, kind, reader) for point in points])
-    return states, torch.tensor([point.target for point in points])
+    return states, torch.tensor([(point.now, point.coming) for point in points])
 
 
 def _fit(
     training: tuple[Tensor, Tensor], validation: tuple[Tensor, Tensor], params: TrainParams
 ) -> tuple[RankingHead, dict[str, float]]:
-    """Minimise the cross-entropy to the soft targets; keep the weights of the best validation loss."""
+    """Minimise the cross-entropy to the soft targets (N, 2, D); keep the weights of the best validation loss."""
     states, targets = training
     generator = torch.Generator().manual_seed(params.seed)
     with torch.random.fork_rng():
         torch.manual_seed(params.seed)
-        head = RankingHead(states.shape[1], params.inner, targets.shape[1], params.dropout)
+        head = RankingHead(states.shape[1], params.inner, targets.shape[-1], params.dropout)
         optimiser = torch.optim.AdamW(head.parameters(), lr=params.learning_rate, weight_decay=params.weight_decay)
         best, best_loss, best_epoch = head.state_dict(), float("inf"), 0
         for epoch in range(params.max_epochs):
             head.train()
             order = torch.randperm(len(states), generator=generator)
             for rows in torch.split(order, params.batch_size):
-                loss = F.cross_entropy(head(states[rows]), targets[rows])
+                loss = _loss(head, states[rows], targets[rows])
                 optimiser.zero_grad(set_to_none=True)
                 torch.autograd.backward(loss)
                 optimiser.step()
             head.eval()
             with torch.no_grad():
-                validation_loss = F.cross_entropy(head(validation[0]), validation[1]).item()
+                validation_loss = _loss(head, *validation).item()
             if validation_loss < best_loss:
                 best_loss, best_epoch = validation_loss, epoch
                 best = {name: tensor.clone() for name, tensor in head.state_dict().items()}
@@ -214,3 +214,8 @@ def _fit(
                 break
     head.load_state_dict(best)
     return head.eval().requires_grad_(False), {"loss": best_loss, "epochs": best_epoch + 1}
+
+
+def _loss(head: RankingHead, states: Tensor, targets: Tensor) -> Tensor:
+    """Add up both rows' cross-entropies; a target of zeros, where no other draft comes, adds nothing."""
+    return F.cross_entropy(head(states).flatten(0, 1), targets.flatten(0, 1))

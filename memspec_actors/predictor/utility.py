@@ -6,15 +6,16 @@ is discounted over the coming H intervals (those that begin before the text ends
 
     U(d, t) = sum_j gamma^j r(d, t_j) / sum_j gamma^j                      label:  argmax_d U(d, t)
 
-Which draft is best for a few iterations is partly luck, which nobody can learn. The soft target that the head is
-trained on therefore goes by a(d, w), the share of the tokens of a window w at which d agrees with the text: near, from
-where the text will be once a ranking has arrived, and later, where a draft that is loaded now comes to work:
+Which draft is best for a few iterations is partly luck, which nobody can learn. The soft targets that the head is
+trained on therefore go by a(d, t), the share of the tokens of a window at which d agrees with the text; the window
+begins where the text will be once a ranking that is made at t has arrived. b(t) = argmax_d a(d, t) is the draft to work
+with, and n(t) the one to have in memory beside it: the next other draft that becomes b and stays it for the length of a
+window, however far ahead. A draft that has luck in between is not worth the place.
 
-    q(d, t) = (1 - lambda) softmax_d(a(d, near) / tau) + lambda softmax_d(a(d, later) / tau)
-
-lambda falls with the part of the later window that lies beyond the end of the text. A draft that is best now gets most
-of q, one that will be best soon gets most of the rest: so {current, next} rank first.
+    now(d, t) = softmax_d(a(d, t) / tau)          coming(d, t) = [d = n(t)]; nothing is learned where none comes
 """
+
+import itertools
 
 import msgspec
 import numpy as np
@@ -24,14 +25,16 @@ from memspec_actors.protocols.traces import TraceRecord
 
 __all__ = ["Utility", "UtilityParams", "utility"]
 
+NONE = -1
+
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 
 class UtilityParams(msgspec.Struct, frozen=True, kw_only=True):
-    """Set N (iterations per interval), H (intervals looked ahead) and gamma of labels, and the soft target's windows.
+    """Set N (iterations per interval), H (intervals looked ahead) and gamma of labels, and what soft targets go by.
 
-    The near window begins ``lag_tokens`` ahead, and the later one where it ends; ``later_share`` is lambda.
+    Their windows of ``near_tokens`` begin ``lag_tokens`` ahead; ``temperature`` is tau.
     """
 
     interval: int = 4
@@ -39,8 +42,6 @@ class UtilityParams(msgspec.Struct, frozen=True, kw_only=True):
     discount: float = 0.5
     lag_tokens: int = 4
     near_tokens: int = 16
-    later_tokens: int = 32
-    later_share: float = 0.2
     temperature: float = 0.06
 
 
@@ -48,7 +49,8 @@ class Utility(msgspec.Struct, frozen=True, kw_only=True):
     """Hold the utility of every draft at every position; D drafts, L positions."""
 
     value: Floats  # (D, L): U
-    target: Floats  # (D, L): q, columns sum to 1
+    now: Floats  # (D, L): columns sum to 1
+    coming: Floats  # (D, L): columns sum to 1, or are 0 where no other draft comes
     ends: Ints  # (D, L): e
 
     def scheduling_points(self, start: int = 1) -> list[int]:
@@ -73,7 +75,8 @@ def utility(record: TraceRecord, params: UtilityParams | None = None) -> Utility
     ends, rates = _intervals(runs, params.interval)
     best = ends.max(axis=0)
     value = _discounted(rates, best, params.horizon, params.discount)
-    return Utility(value=value, target=_target(runs > 0, params), ends=ends[:, :-1])
+    now, coming = _targets(runs > 0, params)
+    return Utility(value=value, now=now, coming=coming, ends=ends[:, :-1])
 
 
 def _intervals(runs: Ints, num_iterations: int) -> tuple[Ints, Floats]:
@@ -103,16 +106,28 @@ def _discounted(figures: Floats, best: Ints, horizon: int, discount: float) -> F
     return averaged
 
 
-def _target(agrees: NDArray[np.bool_], params: UtilityParams) -> Floats:
-    """Give q, (D, L), from where each draft agrees with the text, (D, L)."""
+def _targets(agrees: NDArray[np.bool_], params: UtilityParams) -> tuple[Floats, Floats]:
+    """Give ``now`` and ``coming``, both (D, L), from where each draft agrees with the text, (D, L)."""
     length = agrees.shape[1]
-    near = np.minimum(np.arange(length) + params.lag_tokens, length - 1)
-    later = np.minimum(near + params.near_tokens, length)
-    end = np.minimum(later + params.later_tokens, length)
-    share = params.later_share * (end - later) / params.later_tokens
-    now, then = (_softmax(_agreement(agrees, *window) / params.temperature) for window in ((near, later), (later, end)))
-    target: Floats = (1 - share) * now + share * then
-    return target
+    start = np.minimum(np.arange(length) + params.lag_tokens, length - 1)
+    near = _agreement(agrees, start, np.minimum(start + params.near_tokens, length))
+    now = _softmax(near / params.temperature)
+    following = _following(near.argmax(axis=0), params.near_tokens)
+    coming: Floats = (np.arange(len(agrees))[:, None] == following).astype(float)
+    return now, coming
+
+
+def _following(best: Ints, hold: int) -> Ints:
+    """Give n, (L,): the next other draft that stays ``best`` for ``hold`` positions, or NONE."""
+    following = np.full(len(best), NONE)
+    borders = [0, *np.flatnonzero(np.diff(best)) + 1, len(best)]
+    later: list[int] = []  # the drafts that stay so, in order
+    for start, stop in reversed(list(itertools.pairwise(borders))):
+        draft = int(best[start])
+        following[start:stop] = next((other for other in later if other != draft), NONE)
+        if stop - start >= hold:
+            later.insert(0, draft)
+    return following
 
 
 def _agreement(agrees: NDArray[np.bool_], start: Ints, stop: Ints) -> Floats:

@@ -28,7 +28,7 @@ def by_transformers(model: Any, head: RankingHead, ids: Tensor, token_types: Ten
     first = model(input_ids=ids[None], token_type_ids=token_types[None]).last_hidden_state[0, 0]
     normed = F.layer_norm(first, (48,), head.norm.weight, head.norm.bias)
     inner = F.gelu(head.inner.weight @ normed + head.inner.bias)
-    return (head.outer.weight @ inner + head.outer.bias).softmax(0)
+    return (head.outer.weight @ inner + head.outer.bias).view(2, 5).softmax(1)
 
 
 @torch.inference_mode()

@@ -41,3 +41,14 @@ def test_windows_ahead_hold_what_comes_after_the_cut() -> None:
     windows = ((0, 8), (8, 16), (16, 20))
     assert text.ahead(10, windows, 3) == [[0.75, 0, 0.25, 0], [0.75, 0, 0, 0.25], [0, 0, 0, 1]]
     assert text.ahead(0, windows, 3) == [[0, 0, 1, 0], [0.5, 0, 0.5, 0], [1, 0, 0, 0]]
+
+
+def test_next_phase_is_known_however_far_ahead_it_is() -> None:
+    text = PhasedText(
+        prompt_ids=[1],
+        answer_ids=list(range(100)),
+        prompt_items=[NO_ITEM],
+        answer_items=[1] * 40 + [2] * 40 + [3] * 20,
+        item_phases=[2, 2, 0],
+    )
+    assert [text.next_phase(cut, 3) for cut in (0, 40, 79, 80, 99)] == [0, 0, 0, 3, 3]

@@ -47,6 +47,7 @@ def test_it_learns_what_comes_and_whose_every_token_is() -> None:
     encoder, losses = _run(120)
     _, untrained = _run(2)
     assert losses["ahead_loss"] < 0.6 * untrained["ahead_loss"]
+    assert losses["following_loss"] < 0.5 * untrained["following_loss"]
     assert losses["token_loss"] < 0.3 * untrained["token_loss"]
     assert not any(parameter.requires_grad for parameter in encoder.parameters())
 

@@ -75,14 +75,21 @@ def test_a_predictor_trained_without_a_draft_does_not_find_it(
 
 
 @pytest.mark.parametrize(
-    ("labels", "target", "speaks"),
-    [({0}, (0.2, 0.3, 0.5), True), ({2}, (0.4, 0.1, 0.5), True), ({2}, (0.3, 0.1, 0.6), False)],
+    ("labels", "now", "coming", "speaks"),
+    [
+        ({0}, (0.2, 0.3, 0.5), (0.0, 1.0, 0.0), True),
+        ({2}, (0.4, 0.1, 0.5), (0.0, 1.0, 0.0), True),
+        ({2}, (0.3, 0.1, 0.6), (1.0, 0.0, 0.0), True),
+        ({2}, (0.3, 0.1, 0.6), (0.0, 1.0, 0.0), False),
+    ],
 )
-def test_a_point_speaks_for_the_best_draft_and_for_one_above_the_average(
-    labels: set[int], target: tuple[float, ...], speaks: bool
+def test_a_point_speaks_for_the_best_draft_and_for_one_above_the_average_now_or_next(
+    labels: set[int], now: tuple[float, ...], coming: tuple[float, ...], speaks: bool
 ) -> None:
     """A draft that is to be left out would be learned from the points around those at which it is the best."""
-    point = Point(prompt_ids=(1,), recent_ids=(), kind="mixed", value=target, target=target, labels=frozenset(labels))
+    point = Point(
+        prompt_ids=(1,), recent_ids=(), kind="mixed", value=now, now=now, coming=coming, labels=frozenset(labels)
+    )
     assert point.speaks_for(0) == speaks
 
 

@@ -16,8 +16,6 @@ PARAMS = UtilityParams(
     discount=0.5,
     lag_tokens=2,
     near_tokens=4,
-    later_tokens=5,
-    later_share=0.3,
     temperature=0.2,
 )
 
@@ -57,13 +55,27 @@ def _preferences(agrees: list[list[bool]], temperature: float) -> list[float]:
     return [power / sum(powers) for power in powers]
 
 
-def _target(agrees: list[list[bool]], position: int, params: UtilityParams) -> list[float]:
+def _near(agrees: list[list[bool]], position: int, params: UtilityParams) -> list[list[bool]]:
     start = min(position + params.lag_tokens, len(agrees[0]) - 1)
-    near = [row[start : start + params.near_tokens] for row in agrees]
-    later = [row[start + params.near_tokens :][: params.later_tokens] for row in agrees]
-    share = params.later_share * len(later[0]) / params.later_tokens
-    now, then = _preferences(near, params.temperature), _preferences(later, params.temperature)
-    return [(1 - share) * a + share * b for a, b in zip(now, then, strict=True)]
+    return [row[start : start + params.near_tokens] for row in agrees]
+
+
+def _following(agrees: list[list[bool]], position: int, params: UtilityParams) -> int | None:
+    """Walk on from a position until another draft becomes the best one and stays it."""
+    windows = [_near(agrees, each, params) for each in range(len(agrees[0]))]
+    best = [max(range(len(agrees)), key=lambda draft: sum(rows[draft])) for rows in windows]
+    for start in range(position + 1, len(best)):
+        stay = best[start : start + params.near_tokens]
+        begins = best[start] != best[start - 1]
+        if begins and best[start] != best[position] and stay == [best[start]] * params.near_tokens:
+            return best[start]
+    return None
+
+
+def _targets(agrees: list[list[bool]], position: int, params: UtilityParams) -> tuple[list[float], list[float]]:
+    now = _preferences(_near(agrees, position, params), params.temperature)
+    following = _following(agrees, position, params)
+    return now, [float(draft == following) for draft in range(len(agrees))]
 
 
 @given(
@@ -71,13 +83,15 @@ def _target(agrees: list[list[bool]], position: int, params: UtilityParams) -> l
         lambda n: st.fixed_dictionaries({d: st.lists(st.booleans(), min_size=n, max_size=n) for d in "abc"})
     )
 )
-def test_utility_and_target_are_those_of_literal_decoding(agrees: dict[str, list[bool]]) -> None:
+def test_utility_and_targets_are_those_of_literal_decoding(agrees: dict[str, list[bool]]) -> None:
     record = _record(agrees)
     worth = utility(record, PARAMS)
     for position in range(len(record.output_ids)):
-        value, target = _value(record, position, PARAMS), _target(list(agrees.values()), position, PARAMS)
+        value = _value(record, position, PARAMS)
+        now, coming = _targets(list(agrees.values()), position, PARAMS)
         assert worth.value[:, position].tolist() == pytest.approx(value)
-        assert worth.target[:, position].tolist() == pytest.approx(target)
+        assert worth.now[:, position].tolist() == pytest.approx(now)
+        assert worth.coming[:, position].tolist() == pytest.approx(coming)
         assert worth.labels(position) == {i for i, v in enumerate(value) if v >= max(value) - 1e-9}
 
 
@@ -87,10 +101,18 @@ def test_scheduling_points_follow_the_best_draft() -> None:
     assert utility(record, PARAMS).scheduling_points() == [1, 9, 17]
 
 
-def test_current_then_next_draft_get_most_of_the_target() -> None:
-    """Long before the text turns, the draft of what comes next must already be second."""
+def test_next_draft_is_known_long_before_the_text_turns() -> None:
     phases = "a" * 60 + "c" * 30 + "b" * 30
     record = _record({d: [phase == d for phase in phases] for d in "abc"})
-    target = utility(record, UtilityParams()).target
-    for position, order in ((1, [0, 2, 1]), (40, [0, 2, 1]), (64, [2, 1, 0])):
-        assert target[:, position].argsort()[::-1].tolist() == order
+    worth = utility(record, UtilityParams())
+    for position, now, coming in ((1, 0, 2), (40, 0, 2), (64, 2, 1)):
+        assert worth.now[:, position].argmax() == now
+        assert worth.coming[:, position].argmax() == coming
+    assert worth.coming[:, 100].max() == 0, "behind the last turn there is nothing to wait for"
+
+
+def test_draft_that_has_luck_for_a_while_is_not_the_next() -> None:
+    """It would come into memory in the place of the one needed next, and be of no use by then."""
+    phases = "a" * 20 + "b" * 12 + "a" * 8 + "c" * 30
+    record = _record({d: [phase == d for phase in phases] for d in "abc"})
+    assert utility(record, UtilityParams()).coming[:, 1].argmax() == 2
