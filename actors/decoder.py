@@ -178,7 +178,7 @@ class Decoder(Actor[DecoderMessage]):
             self._schedule(run)
             if run.policy.reads_along:
                 self._drafts.let_read_along(resident)
-        elif run.policy.reacts and run.experience.has_news:
+        elif run.policy.hears and run.experience.has_news:
             self._schedule(run)
         if to_hear := run.take_to_hear():
             self._drafts.let_read_along(draft for draft in resident if draft.name in to_hear)

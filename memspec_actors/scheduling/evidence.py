@@ -34,24 +34,24 @@ def sightings(feedback: Feedback) -> Iterator[Sighting]:
 
 
 class Agreement:
-    """Remember the sightings of every draft in the last tokens of one text."""
+    """Remember the sightings of every draft in the last tokens of one text; ``length`` counts all its tokens."""
 
     def __init__(self, drafts: Sequence[str]) -> None:
         self._agrees: dict[str, dict[int, bool]] = {draft: {} for draft in drafts}
-        self._length = 0
+        self.length = 0
 
     def observe(self, feedback: Feedback) -> None:
-        self._length = max(self._length, feedback.start + feedback.emitted)
+        self.length = max(self.length, feedback.start + feedback.emitted)
         for draft, position, agrees in sightings(feedback):
             self._agrees[draft][position] = agrees
         for known in self._agrees.values():
-            for position in [position for position in known if position < self._length - REACH_TOKENS]:
+            for position in [position for position in known if position < self.length - REACH_TOKENS]:
                 del known[position]
 
     def of(self, draft: str) -> Iterator[tuple[int, bool]]:
         """Give (age in tokens, whether it agreed) of every sighting of a draft."""
-        return ((self._length - 1 - position, agrees) for position, agrees in self._agrees[draft].items())
+        return ((self.length - 1 - position, agrees) for position, agrees in self._agrees[draft].items())
 
-    def num_unseen(self, draft: str) -> int:
-        """Return how many tokens have come since a draft was last seen."""
-        return self._length - 1 - max(self._agrees[draft], default=-1)
+    def since(self, draft: str, position: int) -> dict[int, bool]:
+        """Return at which tokens from ``position`` on a draft was seen, and whether it agreed."""
+        return {where: agrees for where, agrees in self._agrees[draft].items() if where >= position}

@@ -5,7 +5,6 @@ from dataclasses import dataclass, field
 
 from memspec_actors.protocols.feedback import Feedback, Shadow
 from memspec_actors.protocols.messages import IterationReport
-from memspec_actors.scheduling.pace import Pace
 
 __all__ = ["Experience"]
 
@@ -14,13 +13,11 @@ __all__ = ["Experience"]
 class Experience:
     """Remember a text's iterations until a ranking has taken them into account, if the ranker ``learns`` at all.
 
-    ``has_news`` tells whether, in the last one, the text came slower than it had, or drafts told what they would have
-    said.
+    ``has_news`` tells whether, before the last one, drafts told what they would have said.
     """
 
     learns: bool
     has_news: bool = False
-    _pace: Pace = field(default_factory=Pace)
     _unobserved: deque[Feedback] = field(default_factory=deque)
 
     @property
@@ -30,10 +27,7 @@ class Experience:
 
     def add(self, report: IterationReport, start: int, shadows: tuple[Shadow, ...]) -> None:
         """Take in an iteration before which ``start`` tokens had been generated."""
-        fell_short = report.draft is not None and self._pace.falls_short(
-            report.emitted, report.draft_us + report.verify_us
-        )
-        self.has_news = fell_short or bool(shadows)
+        self.has_news = bool(shadows)
         if self.learns:
             self._unobserved.append(
                 Feedback(

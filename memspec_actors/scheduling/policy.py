@@ -13,7 +13,7 @@ __all__ = ["Policy", "RankedBy", "parse_policy"]
 
 GENERAL_DRAFT = "general"
 
-RankedBy = Literal["nothing", "one draft", "predictor", "ucb", "exp3", "hedge", "blend", "plan"]
+RankedBy = Literal["nothing", "one draft", "predictor", "ucb", "exp3", "hedge", "overruled predictor", "plan"]
 
 
 class Policy(msgspec.Struct, frozen=True, kw_only=True):
@@ -25,8 +25,7 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
     resident. A policy that ``learns`` is told how every iteration went; with ``shared`` all requests teach the same
     ranker. With ``reads_along`` the resident drafts that are not at work are brought up to date at every scheduling
     point: what they predict on the way is told too, and a switch to one of them has less to catch up on. A policy that
-    ``reacts`` lets those do so that a ranking asks to hear, and ranks anew where the text comes slower than it did and
-    where a draft was heard, at once and not only at scheduling points.
+    ``hears`` lets those do so that a ranking asks to hear, and ranks anew as soon as drafts were heard.
 
     ``exploration`` is UCB's c, ``mixing`` Exp3's gamma, ``discount`` Hedge's, per token.
     """
@@ -39,7 +38,7 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
     learns: bool = False
     shared: bool = False
     reads_along: bool = False
-    reacts: bool = False
+    hears: bool = False
     exploration: float = 2.0
     mixing: float = 0.2
     discount: float = 0.95
@@ -50,12 +49,12 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def uses_predictor(self) -> bool:
-        return self.ranked_by in ("predictor", "blend")
+        return self.ranked_by in ("predictor", "overruled predictor")
 
     @property
     def watches_catch_up(self) -> bool:
         """Tell whether it matters what drafts say while they are brought up to date."""
-        return self.reads_along or self.reacts
+        return self.reads_along or self.hears
 
     @property
     def needs_plan(self) -> bool:
@@ -75,7 +74,7 @@ _POLICIES: dict[str, Mapping[str, object]] = {
     "mab-async": {"ranked_by": "ucb", **_BANDIT},
     "mab-exp3": {"ranked_by": "exp3", **_BANDIT},
     "hedge": {"ranked_by": "hedge", "learns": True, "reads_along": True},
-    "memspec+": {"ranked_by": "blend", "learns": True, "reacts": True},
+    "memspec+": {"ranked_by": "overruled predictor", "learns": True, "hears": True},
     "oracle-static": {"ranked_by": "plan"},
     "domain-oracle": {"ranked_by": "plan"},
     "oracle-dynamic": {"ranked_by": "plan"},

@@ -6,10 +6,9 @@ from dataclasses import dataclass, field
 from memspec_actors.protocols.messages import SchedulingPoint
 from memspec_actors.protocols.traces import Plan
 from memspec_actors.scheduling.bandits import Exp3Ranker, UcbRanker
-from memspec_actors.scheduling.blend import BlendRanker
-from memspec_actors.scheduling.calibration import Calibration, Calibrations
 from memspec_actors.scheduling.hedge import HedgeRanker
 from memspec_actors.scheduling.load_prices import LoadPrices
+from memspec_actors.scheduling.overrule import OverrulingRanker
 from memspec_actors.scheduling.plans import PlanRanker
 from memspec_actors.scheduling.policy import Policy
 from memspec_actors.scheduling.rankers import Ranker, Ranking, RankingContext, StaticRanker
@@ -22,7 +21,7 @@ class RankerMaker:
     """Make rankers that have learned nothing of any text yet.
 
     ``predictor`` gives the trained one, which all requests may use. ``capacity`` (K) and ``fits`` say which of the
-    ``drafts`` can be in memory together. What loads cost and probabilities are worth is learned over all requests.
+    ``drafts`` can be in memory together. What loads cost is learned over all requests.
     """
 
     drafts: Sequence[str]
@@ -30,7 +29,6 @@ class RankerMaker:
     capacity: int
     fits: Callable[[Sequence[str]], bool]
     load_prices: LoadPrices = field(default_factory=LoadPrices)
-    calibrations: Calibrations = field(default_factory=lambda: Calibrations(Calibration))
 
     def make(self, policy: Policy, *, seed: int = 0, plan: Plan | None = None) -> Ranker:
         """Return a ranker for a policy that uses drafts; its random choices are a function of ``seed``."""
@@ -40,10 +38,8 @@ class RankerMaker:
                 return StaticRanker(policy.static_draft)
             case "predictor":
                 return self.predictor()
-            case "blend":
-                return BlendRanker(
-                    self.drafts, self.predictor(), self.capacity, self.fits, self.load_prices, self.calibrations
-                )
+            case "overruled predictor":
+                return OverrulingRanker(self.drafts, self.predictor(), self.capacity, self.fits, self.load_prices)
             case "ucb":
                 return UcbRanker(self.drafts, policy.exploration)
             case "exp3":

@@ -40,10 +40,10 @@ def simulate(
 ) -> list[Outcome]:
     """Decode every text under every policy, and General-Static beside them, each from a cold start.
 
-    A traced draft named "general-strict" is nobody's to choose: it runs by itself, as the strict baseline. The rankers
-    of policies that learn know nothing at the start of a text, but for what memspec+ has seen loads cost, and its
-    probabilities be worth, in the texts before. Raises TraceError for no texts, or none with what the setting's stop
-    rule goes by, and ConfigError for unknown policies, or Oracle-Dynamic under a rule that varies the length of drafts.
+    A traced draft named "general-strict" is nobody's to choose: it runs by itself, as the strict baseline. The
+    rankers of policies that learn know nothing at the start of a text, but for what memspec+ has seen loads cost in
+    the texts before. Raises TraceError for no texts, or none with what the setting's stop rule goes by, and
+    ConfigError for unknown policies, or Oracle-Dynamic under a rule that varies the length of drafts.
     """
     if not texts:
         raise TraceError("the trace holds no texts; collect some")

@@ -20,7 +20,7 @@ DRAFTS = ("general", "code", "math")
         ("hedge", Policy(name="hedge", ranked_by="hedge", learns=True, reads_along=True)),
         (
             "memspec+",
-            Policy(name="memspec+", ranked_by="blend", learns=True, reacts=True),
+            Policy(name="memspec+", ranked_by="overruled predictor", learns=True, hears=True),
         ),
         ("mab-async", Policy(name="mab-async", ranked_by="ucb", prefetches=False, learns=True, exploration=2.0)),
         (

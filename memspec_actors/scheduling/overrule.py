@@ -1,0 +1,133 @@
+"""MemSpec+: the predictor is presumed right, and overruled where the drafts' own record says otherwise.
+
+As long as nothing speaks against the predictor's first choice, its ranking stands as it is; only drafts that are not
+worth their load (load_prices.py) are not loaded. Evidence are the tokens since it named that choice, at most the last
+WINDOW_TOKENS: those at which the choice was seen, running or reading along, to agree with the target, and those at
+which it failed and no other draft was seen to fail too (a token that no draft gets right says nothing of the choice):
+
+    doubt = sum of log(P(agrees | wrong) / P(agrees | right)), or of log(P(fails | wrong) / P(fails | right))
+
+Where that exceeds LIMIT, the drafts in memory that could do better are asked to read along, and the one to run is that
+with the largest
+
+    log p(d) + WEIGHT * (how often d agreed - how often the first choice did, at tokens at which both were seen)
+
+with the predictor's probability p. So no draft runs on suspicion: one of which nothing was seen comes after the first
+choice, and the first choice stays in memory beside the draft that overrules it. The constants suit replayed traces of
+the embedded models, with their predictor and with ones trained without a domain.
+"""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+
+from memspec_actors.protocols.feedback import Feedback
+from memspec_actors.scheduling.evidence import Agreement
+from memspec_actors.scheduling.load_prices import LoadPrices
+from memspec_actors.scheduling.rankers import Ranker, Ranking, RankingContext
+from memspec_actors.scheduling.working_set import working_set
+
+__all__ = ["OverrulingRanker"]
+
+IF_RIGHT, IF_WRONG = 0.95, 0.8  # how often the first choice agrees with the target, by token
+AGREES = math.log(IF_WRONG / IF_RIGHT)
+FAILS = math.log((1.0 - IF_WRONG) / (1.0 - IF_RIGHT))
+LIMIT = 1.9  # two failures within seven tokens
+WINDOW_TOKENS = 32
+WEIGHT = 0.7
+SPREAD = 0.05  # share of the predictor's probabilities that is spread over all drafts: none is ruled out
+FEWEST_UNREAD = 4  # tokens for which a draft is asked to read along
+
+Seen = Mapping[int, bool]  # whether a draft agreed, by position in the text
+
+
+class OverrulingRanker:
+    """Rank as the predictor does, but for a draft that overrules its first choice.
+
+    ``capacity`` drafts that ``fits`` admits can be in memory together; ``prices`` are those of their loads.
+    """
+
+    def __init__(
+        self,
+        drafts: Sequence[str],
+        predictor: Ranker,
+        capacity: int,
+        fits: Callable[[Sequence[str]], bool],
+        prices: LoadPrices,
+    ) -> None:
+        self._drafts = tuple(drafts)
+        self._predictor = predictor
+        self._capacity = capacity
+        self._fits = fits
+        self._prices = prices
+        self._agreement = Agreement(drafts)
+        self._awaited: set[str] = set()  # drafts that are being loaded on this ranker's account
+        self._said = Ranking((), ())  # by the predictor, at the beginning of the interval
+        self._interval = -1
+        self._named_at = 0  # tokens of the text when the predictor changed its first choice
+
+    def rank(self, context: RankingContext) -> Ranking:
+        if context.interval != self._interval:
+            self._interval = context.interval
+            self._ask(context)
+        probability = self._probabilities()
+        order: tuple[str, ...] = self._said.order
+        to_hear: tuple[str, ...] = ()
+        since = max(self._named_at, self._agreement.length - WINDOW_TOKENS)
+        seen = {draft: self._agreement.since(draft, since) for draft in self._drafts}
+        if _doubt(order[0], seen) > LIMIT:
+            order, to_hear = self._overrule(probability, seen, since, context)
+        depth = self._wanted(order, probability, context)
+        scores = dict(zip(self._said.order, self._said.scores, strict=True))
+        return Ranking(order, tuple(scores.get(draft, 0.0) for draft in order), depth, to_hear)
+
+    def observe(self, feedback: Feedback) -> None:
+        self._agreement.observe(feedback)
+        self._prices.observe(feedback, beside_load=bool(self._awaited))
+
+    def _ask(self, context: RankingContext) -> None:
+        before, self._said = self._said, self._predictor.rank(context)
+        if self._said.order[:1] != before.order[:1]:
+            self._named_at = context.num_generated
+
+    def _probabilities(self) -> dict[str, float]:
+        scores = dict(zip(self._said.order, self._said.scores, strict=True))
+        total = sum(scores.values())
+        return {d: (1.0 - SPREAD) * scores.get(d, 0.0) / total + SPREAD / len(self._drafts) for d in self._drafts}
+
+    def _overrule(
+        self, probability: Mapping[str, float], seen: Mapping[str, Seen], since: int, context: RankingContext
+    ) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """Return the order of drafts by what was seen, and those whose word could change it."""
+        first = self._said.order[0]
+        worth = {d: math.log(p) + WEIGHT * _lead(seen[d], seen[first]) for d, p in probability.items()}
+        best = max(worth, key=lambda draft: worth[draft])
+
+        def could_win(draft: str) -> bool:
+            unread = [p for p in range(since, self._agreement.length) if p not in seen[draft]]
+            most = worth[draft] + WEIGHT * sum(seen[best].get(p) is False for p in unread)
+            return len(unread) >= FEWEST_UNREAD and most > worth[best]
+
+        idle = [draft for draft in context.resident if draft not in (best, context.active)]
+        order = (best, *(draft for draft in self._said.order if draft != best))
+        return order, tuple(draft for draft in idle if could_win(draft))
+
+    def _wanted(self, order: Sequence[str], probability: Mapping[str, float], context: RankingContext) -> int | None:
+        """Note which drafts are wanted in memory; return how many, or None for as many as fit."""
+        wanted = working_set([draft for draft in order if draft not in context.unavailable], self._capacity, self._fits)
+        held, price = self._awaited.union(context.resident), self._prices.to_hold
+        unpaid = (n for n, draft in enumerate(wanted) if n and draft not in held and probability[draft] < price)
+        depth = next(unpaid, None)
+        self._awaited = set(wanted[:depth]).difference(context.resident)
+        return depth
+
+
+def _doubt(first: str, seen: Mapping[str, Seen]) -> float:
+    """Return by how much what was seen speaks against the predictor's first choice, in nats."""
+    others = [of for draft, of in seen.items() if draft != first]
+    alone = (p for p, agrees in seen[first].items() if not agrees and all(other.get(p, True) for other in others))
+    return AGREES * sum(seen[first].values()) + FAILS * sum(1 for _ in alone)
+
+
+def _lead(draft: Seen, first: Seen) -> int:
+    """Return at how many tokens more a draft agreed, of those at which both were seen."""
+    return sum(agrees - first[position] for position, agrees in draft.items() if position in first)
