@@ -34,7 +34,8 @@ def read_prompts(source: str | Path, *, limit: int | None = None) -> list[Prompt
         with path.open(encoding="utf-8") as file:
             lines = [line.rstrip("\n") for line in file]  # str.splitlines would split at U+2028 and the like, too
     except (OSError, UnicodeDecodeError) as error:
-        raise TraceError(f"{path}: {error}; give a file of prompts, or zoo:train or zoo:eval") from error
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise TraceError(f"{path}: {reason}; give a file of prompts, or zoo:train or zoo:eval") from error
     prompts = list(_parse(path, lines))
     if not prompts:
         raise TraceError(f"{path}: no prompts; give one a line")

@@ -56,3 +56,9 @@ def test_splits_share_no_prompt_and_repeat_exactly() -> None:
     kinds = Counter(prompt.kind for prompt in training)
     assert kinds["mixed"] == 120
     assert {kinds[domain] for domain in ("general", "code", "math", "law", "medical")} == {16}
+
+
+def test_a_file_that_cannot_be_read_is_named_once() -> None:
+    """The line would say the name twice, around the number of an error."""
+    with pytest.raises(TraceError, match=r"^nowhere\.txt: No such file or directory; give a file of prompts"):
+        read_prompts("nowhere.txt")
