@@ -1,13 +1,18 @@
 """``memspec events``: inspect the event logs that ``memspec run --events FILE`` writes."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from memspec_actors.cli.output import JsonOption, print_json
 from memspec_actors.output_files import write_whole
+
+if TYPE_CHECKING:
+    from memspec_actors.telemetry.reader import EventReader
 
 __all__ = ["app"]
 
@@ -36,10 +41,10 @@ def summary(
     json: JsonOption = False,
 ) -> None:
     """Recompute every figure: speed, acceptance, loads and others."""
-    from memspec_actors.telemetry.reader import EventReader
     from memspec_actors.telemetry.summary import summarize
 
-    found = summarize(*(EventReader(log, must_hold_records=True) for log in logs))
+    with _readers(*logs) as readers:
+        found = summarize(*readers)
     if json:
         print_json(found)
     else:
@@ -53,9 +58,9 @@ def audit(log: LogArgument, json: JsonOption = False) -> None:
     """Check the eight invariants; exit with 1 if one is broken."""
     from memspec_actors.cli.events_audit import print_audit
     from memspec_actors.telemetry.audit import audit as audit_log
-    from memspec_actors.telemetry.reader import EventReader
 
-    found = audit_log(EventReader(log, must_hold_records=True))
+    with _readers(log) as (reader,):
+        found = audit_log(reader)
     if json:
         print_json(found)
     else:
@@ -72,10 +77,10 @@ def compare(
 ) -> None:
     """Put two runs side by side: what changed, where time went."""
     from memspec_actors.telemetry.compare import compare as compare_summaries
-    from memspec_actors.telemetry.reader import EventReader
     from memspec_actors.telemetry.summary import summarize
 
-    found = compare_summaries(*(summarize(EventReader(log, must_hold_records=True)) for log in (a, b)))
+    with _readers(a, b) as readers:
+        found = compare_summaries(*map(summarize, readers))
     if json:
         print_json(found)
     else:
@@ -88,14 +93,14 @@ def compare(
 def timeline(log: LogArgument, out: OutOption) -> None:
     """Draw what happened when, as .html to zoom into, .svg or .png."""
     from memspec_actors.errors import UsageError
-    from memspec_actors.telemetry.reader import EventReader
     from memspec_actors.telemetry.storyteller import tell_story
     from memspec_actors.telemetry.timeline import timeline_page, timeline_picture
 
     kind = out.suffix.lower()
     if kind not in (".html", ".svg", ".png"):
         raise UsageError(f"{out} must end in .html, .svg or .png")
-    story = tell_story(EventReader(log, must_hold_records=True))
+    with _readers(log) as (reader,):
+        story = tell_story(reader)
     if kind == ".html":
         write_whole(out, timeline_page(story).encode())
     else:
@@ -107,11 +112,12 @@ def trace(log: LogArgument, out: OutOption) -> None:
     """Write a trace for Perfetto (ui.perfetto.dev)."""
     import msgspec
 
-    from memspec_actors.telemetry.reader import EventReader
     from memspec_actors.telemetry.storyteller import tell_story
     from memspec_actors.telemetry.trace import chrome_trace
 
-    write_whole(out, msgspec.json.encode(chrome_trace(tell_story(EventReader(log, must_hold_records=True)))))
+    with _readers(log) as (reader,):
+        story = tell_story(reader)
+    write_whole(out, msgspec.json.encode(chrome_trace(story)))
 
 
 @app.command("tail")
@@ -142,3 +148,16 @@ def schema() -> None:
     from memspec_actors.telemetry.schema import event_schema
 
     print_json(event_schema())
+
+
+@contextmanager
+def _readers(*logs: Path) -> "Iterator[list[EventReader]]":
+    """Give readers of logs, and warn in the end of records in them that this version cannot read."""
+    from memspec_actors.telemetry.reader import EventReader
+
+    readers = [EventReader(log, must_hold_records=True) for log in logs]
+    yield readers
+    for reader in readers:
+        if reader.first_unknown is not None:
+            what = f"records of another version left out: {reader.unknown}; the first: {reader.first_unknown}"
+            typer.echo(f"memspec: warning: {what}", err=True)

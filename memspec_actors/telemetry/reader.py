@@ -1,13 +1,13 @@
 """Read an event log back, whatever a kill, a newer version or another program did to it."""
 
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from memspec_actors.errors import UsageError
+from memspec_actors.errors import UsageError, first_line
 from memspec_actors.protocols.events import Event
 from memspec_actors.telemetry.log_files import log_files_in_turn, open_log_file
 from memspec_actors.telemetry.schema import event_decoder
@@ -31,22 +31,26 @@ class UnknownEvent(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LineDecoder:
-    """Decode lines one by one; count the records, those of them given as UnknownEvent, and the lines that are none."""
+    """Decode lines one by one; count the records, those of them given as UnknownEvent, and the lines that are none.
 
-    def __init__(self) -> None:
+    ``on_unknown`` hears why a record is not known.
+    """
+
+    def __init__(self, on_unknown: Callable[[str], None] | None = None) -> None:
         self.decoded = self.unknown = self.skipped = 0
+        self._on_unknown = on_unknown
         self._decoder = event_decoder()
 
     def decode(self, line: bytes | str) -> Event | UnknownEvent | None:
         """Return the record of a line, or None for a line torn by a kill or written by another program."""
         try:
             record = self._decoder.decode(line)
-        except (msgspec.DecodeError, RecursionError):
-            return self._decode_unknown(line)
+        except (msgspec.DecodeError, RecursionError) as error:
+            return self._decode_unknown(line, error)
         self.decoded += 1
         return record
 
-    def _decode_unknown(self, line: bytes | str) -> UnknownEvent | None:
+    def _decode_unknown(self, line: bytes | str, reason: Exception) -> UnknownEvent | None:
         try:
             head = msgspec.json.decode(line, type=_Head)
             fields = msgspec.json.decode(line, type=dict[str, Any])
@@ -55,6 +59,8 @@ class LineDecoder:
             return None
         self.decoded += 1
         self.unknown += 1
+        if self._on_unknown is not None:
+            self._on_unknown(f"{head.event}: {first_line(reason)}")
         return UnknownEvent(name=head.event, seq=head.seq, fields=fields)
 
 
@@ -62,8 +68,9 @@ class EventReader:
     """Iterate over the records of a log, files that were rotated out of it first; ``.gz`` and ``.zst`` too.
 
     ``file`` and ``line`` (from 1) are the place of the record given last; ``skipped`` counts the lines that are no
-    records (torn by a kill, or foreign), ``unknown`` the records given as UnknownEvent. Raises UsageError for a file
-    that cannot be read and, if it ``must_hold_records``, for a log without any.
+    records (torn by a kill, or foreign), ``unknown`` the records given as UnknownEvent, and ``first_unknown`` tells the
+    place of the first and why. Raises UsageError for a file that cannot be read and, if it ``must_hold_records``, for a
+    log without any.
     """
 
     def __init__(self, path: str | Path, *, must_hold_records: bool = False) -> None:
@@ -71,6 +78,7 @@ class EventReader:
         self._must_hold_records = must_hold_records
         self.file = self.path
         self.line = 0
+        self.first_unknown: str | None = None
         self._decoder = LineDecoder()
 
     @property
@@ -82,7 +90,8 @@ class EventReader:
         return self._decoder.unknown
 
     def __iter__(self) -> Iterator[Event | UnknownEvent]:
-        self._decoder = LineDecoder()
+        self._decoder = LineDecoder(self._note_unknown)
+        self.first_unknown = None
         for file in log_files_in_turn(self.path):
             self.file = file
             yield from self._read(file)
@@ -102,6 +111,10 @@ class EventReader:
         except (OSError, zlib.error) as error:
             reason = getattr(error, "strerror", None) or error
             raise UsageError(f"the event log {file} cannot be read: {reason}") from error
+
+    def _note_unknown(self, why: str) -> None:
+        if self.first_unknown is None:
+            self.first_unknown = f"{self.file}:{self.line}: {why}"
 
 
 def read_events(path: str | Path) -> EventReader:

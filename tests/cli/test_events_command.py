@@ -135,6 +135,26 @@ def test_audit_of_a_bad_log_exits_with_1_and_names_the_line(tmp_path: Path, caps
     assert (violation["invariant"], violation["seqs"], violation["line"]) == (1, [7, 11], 11)
 
 
+@pytest.mark.parametrize("command", ["summary", "audit", "compare", "timeline", "trace"])
+def test_a_record_of_another_version_is_warned_of_by_place(
+    log: Path, tmp_path: Path, command: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Figures would lack what it tells, or an invariant seem broken, and nobody would know why."""
+    with log.open("a") as file:
+        file.write('torn\n{"event":"draft_dreamt","seq":12}\n{"event":"ranking_applied","seq":13,"actor":"decoder"}\n')
+    outputs = {
+        "timeline": ["-o", str(tmp_path / "t.html")],
+        "trace": ["-o", str(tmp_path / "t")],
+        "compare": [str(log)],
+    }
+    assert main(["events", command, str(log), *outputs.get(command, ())]) == 0
+    line, *others = capsys.readouterr().err.splitlines()
+    number = len(log.read_text().splitlines()) - 1
+    assert line.startswith(f"memspec: warning: records of another version left out: 2; the first: {log}:{number}: ")
+    assert "draft_dreamt: Invalid value" in line
+    assert others == ([line] if command == "compare" else [])
+
+
 def test_schema_accepts_every_record_and_no_other(log: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A reader in another language would refuse good records, or take bad ones."""
     assert main(["events", "schema"]) == 0

@@ -92,6 +92,9 @@ def test_newer_records_are_kept_as_they_are(tmp_path: Path) -> None:
         ),
     ]
     assert (reader.skipped, reader.unknown) == (0, 2)
+    assert reader.first_unknown is not None and reader.first_unknown.startswith(f"{path}:1: draft_dreamt: ")
+    path.write_bytes(path.read_bytes().splitlines(keepends=True)[1])
+    assert list(reader) and reader.first_unknown is None
 
 
 def test_rotated_files_are_read_oldest_first(tmp_path: Path) -> None:
