@@ -98,6 +98,7 @@ class Run:
     def take_to_hear(self) -> tuple[str, ...]:
         """Return the drafts that are to read along, once for each ranking that asks for them."""
         to_hear, self.to_hear = self.to_hear, ()
+        self.experience.asked.update(to_hear)
         return to_hear
 
     def take_thresholds(self, thresholds: ThresholdsPublished) -> None:

@@ -45,6 +45,8 @@ class Agreement:
         for draft, position, agrees in sightings(feedback):
             self._agrees[draft][position] = agrees
         for known in self._agrees.values():
+            if len(known) <= REACH_TOKENS:
+                continue
             for position in [position for position in known if position < self.length - REACH_TOKENS]:
                 del known[position]
 
@@ -54,4 +56,5 @@ class Agreement:
 
     def since(self, draft: str, position: int) -> dict[int, bool]:
         """Return at which tokens from ``position`` on a draft was seen, and whether it agreed."""
-        return {where: agrees for where, agrees in self._agrees[draft].items() if where >= position}
+        known = self._agrees[draft]
+        return {where: known[where] for where in range(position, self.length) if where in known}

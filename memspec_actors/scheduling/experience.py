@@ -13,11 +13,12 @@ __all__ = ["Experience"]
 class Experience:
     """Remember a text's iterations until a ranking has taken them into account, if the ranker ``learns`` at all.
 
-    ``has_news`` tells whether, before the last one, drafts told what they would have said.
+    ``has_news`` tells whether, before the last one, a draft that was ``asked`` told what it would have said.
     """
 
     learns: bool
     has_news: bool = False
+    asked: set[str] = field(default_factory=set)  # drafts that were to read along and have not told yet
     _unobserved: deque[Feedback] = field(default_factory=deque)
 
     @property
@@ -27,7 +28,9 @@ class Experience:
 
     def add(self, report: IterationReport, start: int, shadows: tuple[Shadow, ...]) -> None:
         """Take in an iteration before which ``start`` tokens had been generated."""
-        self.has_news = bool(shadows)
+        heard = self.asked.intersection(shadow.draft for shadow in shadows)
+        self.has_news = bool(heard)
+        self.asked -= heard
         if self.learns:
             self._unobserved.append(
                 Feedback(

@@ -25,7 +25,7 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
     resident. A policy that ``learns`` is told how every iteration went; with ``shared`` all requests teach the same
     ranker. With ``reads_along`` the resident drafts that are not at work are brought up to date at every scheduling
     point: what they predict on the way is told too, and a switch to one of them has less to catch up on. A policy that
-    ``hears`` lets those do so that a ranking asks to hear, and ranks anew as soon as drafts were heard.
+    ``hears`` lets those do so that a ranking asks to hear, and ranks anew as soon as they were heard.
 
     ``exploration`` is UCB's c, ``mixing`` Exp3's gamma, ``discount`` Hedge's, per token.
     """

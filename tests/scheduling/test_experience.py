@@ -63,10 +63,12 @@ def test_a_ranker_that_does_not_learn_is_told_nothing() -> None:
     assert experience.unobserved == ()
 
 
-def test_other_drafts_words_are_news_of_one_iteration() -> None:
-    """memspec+ would rank anew at every iteration, or go by what it heard only at the next scheduling point."""
+def test_the_words_of_a_draft_that_was_asked_are_news_once() -> None:
+    """memspec+ would rank anew whenever a draft is loaded, or go by what it asked for only at the next point."""
     experience, news = Experience(learns=True), []
-    for shadows in [(), SHADOWS, (), ()]:
+    other = (Shadow("code", 3, (True,)),)
+    for asked, shadows in [((), SHADOWS), (("law",), other), ((), ()), ((), other + SHADOWS), ((), SHADOWS)]:
+        experience.asked.update(asked)
         experience.add(report(0), 1, shadows)
         news.append(experience.has_news)
-    assert news == [False, True, False, False]
+    assert news == [False, False, False, True, False]
