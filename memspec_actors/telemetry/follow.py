@@ -82,5 +82,5 @@ def follow_url(url: str, api_key: str | None = None) -> Iterator[bytes | None]:
                             yield value.encode()
             except (httpx2.HTTPError, httpx2.InvalidURL, UnicodeError) as error:  # the last of a name that can be none
                 if not connected:
-                    raise UsageError(f"{url} cannot be reached: {error}") from error
+                    raise UsageError(f"{url} cannot be reached: {error}; does a daemon listen there?") from error
             yield None
