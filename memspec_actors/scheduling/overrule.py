@@ -35,7 +35,7 @@ LIMIT = 1.9  # two failures within seven tokens
 WINDOW_TOKENS = 32
 WEIGHT = 0.7
 SPREAD = 0.05  # share of the predictor's probabilities that is spread over all drafts: none is ruled out
-FEWEST_UNREAD = 4  # tokens for which a draft is asked to read along
+FEWEST_UNREAD = 8  # tokens for which a draft is asked to read along
 
 Seen = Mapping[int, bool]  # whether a draft agreed, by position in the text
 

@@ -169,7 +169,7 @@ def test_doubt_and_choice_are_the_formulas_over_the_whole_history(seed: int) -> 
             for draft in DRAFTS:
                 unread = [p for p in late if p not in seen[draft]]
                 chances = sum(p in seen[best] and not text[best][p] for p in unread)
-                if draft not in (best, at.active) and len(unread) >= 4 and worth[draft] + 0.7 * chances > worth[best]:
+                if draft not in (best, at.active) and len(unread) >= 8 and worth[draft] + 0.7 * chances > worth[best]:
                     asked.append(draft)
             scores = dict(zip(said.order, said.scores, strict=True))
             expected = Ranking(tuple(order), tuple(scores[draft] for draft in order), None, tuple(asked))
@@ -196,11 +196,11 @@ def test_a_first_choice_that_keeps_failing_is_overruled_by_the_draft_that_is_rig
     ranker = plus(predictor)
     at = context(0, ("code", "law"), active="code")
     assert ranker.rank(at).to_hear == ()
-    for position in range(1, 6):
+    for position in range(1, 10):
         ranker.observe(iteration(position, "code", 0))
     doubted = ranker.rank(at)
     assert (doubted.order, doubted.to_hear) == (predictor.rank(at).order, ("law",)), "heard, but not run on suspicion"
-    ranker.observe(iteration(6, "code", 0, Shadow("law", 1, (True,) * 5)))
+    ranker.observe(iteration(10, "code", 0, Shadow("law", 1, (True,) * 9)))
     overruled = ranker.rank(at)
     assert overruled.order[:2] == ("law", "code"), "the first choice stays in memory"
     assert overruled.to_hear == ()
@@ -235,7 +235,7 @@ def test_a_second_draft_is_no_better_for_having_been_right_where_the_first_was_t
 def test_only_drafts_in_memory_that_are_not_at_work_are_heard(resident: tuple[str, ...]) -> None:
     ranker = plus(Oracle(0.02, 0.9, 0.04, 0.04))
     ranker.rank(context(0, resident, active="code"))
-    for position in range(1, 7):
+    for position in range(1, 9):
         ranker.observe(iteration(position, "code", 0))
     assert ranker.rank(context(0, resident, active="code")).to_hear == resident[1:]
 
