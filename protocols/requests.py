@@ -53,7 +53,10 @@ class SamplingParams(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
             self.seed is None or (_is(self.seed, int) and 0 <= self.seed < 2**63),
             "seed", self.seed, "an integer in [0, 2**63)",
         )  # fmt: skip
-        _require(_are(self.stop, str) and all(self.stop), "stop", self.stop, "a tuple of non-empty strings")
+        _require(
+            _are(self.stop, str) and all(each and _is_unicode(each) for each in self.stop),
+            "stop", self.stop, "a tuple of non-empty strings of valid Unicode",
+        )  # fmt: skip
         _require(_are(self.stop_token_ids, int), "stop_token_ids", self.stop_token_ids, "a tuple of token ids")
         _require(_is(self.min_tokens, int) and self.min_tokens >= 0, "min_tokens", self.min_tokens, "an integer >= 0")
         for name in ("presence_penalty", "frequency_penalty"):
@@ -101,6 +104,11 @@ def _is(value: object, *kinds: type) -> bool:
 
 def _are(values: object, kind: type) -> bool:
     return isinstance(values, tuple | list) and all(_is(value, kind) for value in values)
+
+
+def _is_unicode(text: str) -> bool:
+    """Tell whether a text is free of lone surrogates: no token has one, and no record of it could be written."""
+    return not any("\ud800" <= character <= "\udfff" for character in text)
 
 
 def _require(holds: bool, name: str, value: object, expected: str) -> None:

@@ -17,7 +17,7 @@ NAN = float("nan")
         *(("top_p", value) for value in (0.0, 1.5, NAN, "0.5", None)),
         *(("min_p", value) for value in (-0.1, 1.5, NAN, "0.5", None)),
         *(("seed", value) for value in (-1, 2**63, 1.5, "1", True)),
-        *(("stop", value) for value in ("END", ("",), (1,), 5, None)),
+        *(("stop", value) for value in ("END", ("",), (1,), 5, None, ("\udc80",), ("a\ud800b",))),
         *(("stop_token_ids", value) for value in (5, ("5",), (5.0,), None)),
         *(("min_tokens", value) for value in (-1, 1.5, None)),
         *(("presence_penalty", value) for value in (1e308, -101, NAN, "1", None)),
