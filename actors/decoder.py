@@ -51,23 +51,23 @@ class Decoder(Actor[DecoderMessage]):
         self._drafts.acknowledge()
 
     async def run(self, inbox: Mailbox[DecoderMessage]) -> None:
-        try:
-            while not inbox.closed:
-                if self._queue.is_empty and (envelope := await inbox.receive()) is not None:
-                    await self.handle(envelope)
-                await self._read(inbox)
-                self._drafts.adopt()
-                self._drafts.settle(())
-                if not self._queue.is_empty:
-                    accepted = self._queue.serve_next()
-                    with tracing(accepted.trace_id):
-                        await self._decode(accepted, inbox)
-        except Exception as error:
-            self._queue.fail_all(ActorDied(f"actor {self.name!r} crashed: {error!r}"))
-            raise
+        while not inbox.closed:
+            if self._queue.is_empty and (envelope := await inbox.receive()) is not None:
+                await self.handle(envelope)
+            await self._read(inbox)
+            self._drafts.adopt()
+            self._drafts.settle(())
+            if not self._queue.is_empty:
+                accepted = self._queue.serve_next()
+                with tracing(accepted.trace_id):
+                    await self._decode(accepted, inbox)
 
     async def stopped(self) -> None:
-        self._queue.fail_all(EngineClosed("the engine was closed before the request was finished"))
+        closed = EngineClosed("the engine was closed before the request was finished")
+        self._queue.fail_all(closed if self.crash is None else self._obituary(self.crash))
+
+    def _obituary(self, crash: Exception) -> ActorDied:
+        return ActorDied(f"actor {self.name!r} crashed: {crash!r}")
 
     # --- messages -----------------------------------------------------------------------------------------------------
 
@@ -78,8 +78,12 @@ class Decoder(Actor[DecoderMessage]):
 
     async def receive(self, message: DecoderMessage) -> None:
         match message:
-            case Generate():
-                self._queue.add(self._accept(message))
+            case Generate(sink=sink):
+                try:
+                    self._queue.add(self._accept(message))
+                except Exception as error:  # nobody else knows yet that somebody waits
+                    sink.fail(self._obituary(error))
+                    raise
             case Cancel(request_id=request_id):
                 self._cancel(request_id)
             case DraftRanking():

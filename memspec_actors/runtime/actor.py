@@ -17,10 +17,12 @@ class Actor(Generic[M]):
 
     The supervisor sets ``name`` and ``tasks`` before it calls ``started``. ``tasks`` is a task group of the actor's own
     for work beside its messages: it is cancelled when the actor stops or crashes, and an exception in it is a crash.
+    ``crash`` is what the actor died of, set before ``stopped`` is called; None if it was stopped.
     """
 
     name: str
     tasks: TaskGroup
+    crash: Exception | None = None
 
     async def started(self) -> None:
         """Prepare; messages come only afterwards."""

@@ -107,6 +107,8 @@ class Supervised(Generic[M]):
             if not self._has_started:
                 raise
             crash = sole_cause(error)
+            if actor is not None:
+                actor.crash = crash
             self._announce_crash(crash)  # before the clean-up, which may take its time
             return crash
         finally:

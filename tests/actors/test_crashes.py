@@ -5,9 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from memspec_actors.errors import MemSpecError
+from memspec_actors.errors import ActorDied, MemSpecError
+from memspec_actors.models.drafting.draft_cache import BoundDraft
+from memspec_actors.models.session import DecodeSession
 from memspec_actors.protocols import events
 from memspec_actors.scheduling.instructions import Instruction
+from memspec_actors.telemetry.recorder import RequestRecorder
 from tests.actors.toys import Faults
 from tests.actors.world import World, check_log, read_to_end, run_world
 
@@ -89,6 +92,44 @@ def test_a_decoder_that_dies_fails_its_requests_by_name_and_serves_the_next(tmp_
     world = run_world(0, tmp_path / "log", Faults(), scenario)
     assert [crash.actor for crash in world.crashes] == ["decoder"]
     check_log(tmp_path / "log", 3, world.memory.budget, 2)
+
+
+@pytest.mark.parametrize("policy", ["memspec", "hedge"])
+def test_a_decoder_that_dies_of_work_beside_decoding_says_of_what(policy: str, tmp_path: Path) -> None:
+    """Behaviour 20: callers would be told that the engine was closed, and it serves the next."""
+
+    def fails(session: DecodeSession, bound: BoundDraft) -> int:
+        raise RuntimeError("the draft has a bug")
+
+    async def scenario(world: World) -> None:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(DecodeSession, "warm", fails)
+            requests = [world.request(i, policy, max_new_tokens=200) for i in range(2)]
+            outcomes = await asyncio.gather(*map(read_to_end, requests), return_exceptions=True)
+        assert [str(error) for error in outcomes] == [
+            "actor 'decoder' crashed: RuntimeError('the draft has a bug')"
+        ] * 2
+        stream = world.request(2, policy)
+        assert (await read_to_end(stream)).token_ids == world.reference(stream)
+
+    world = run_world(0, tmp_path / "log", Faults(), scenario)
+    check_log(tmp_path / "log", 3, world.memory.budget, 2)
+
+
+def test_a_request_that_kills_the_decoder_as_it_is_taken_on_is_failed_too(tmp_path: Path) -> None:
+    """Invariant 8: it is out of the mailbox and not in the queue yet; its caller would wait for ever."""
+
+    def fails(accepted: RequestRecorder) -> None:
+        raise RuntimeError("no record can be made of it")
+
+    async def scenario(world: World) -> None:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(RequestRecorder, "_log_acceptance", fails)
+            with pytest.raises(ActorDied, match=r"'decoder' crashed: .*no record"):
+                await read_to_end(world.request(0))
+        await read_to_end(world.request(1))
+
+    run_world(0, tmp_path / "log", Faults(), scenario)
 
 
 def test_a_request_whose_session_cannot_be_opened_is_failed_too(tmp_path: Path) -> None:
