@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from rich.console import Console
 
 from memspec_actors.cli import main
 from memspec_actors.predictor.traces import TraceReader, open_trace_writer
@@ -64,6 +65,26 @@ def test_json_has_the_figures_of_bench_policies(traces: Path, capsys: pytest.Cap
     assert row["dataset"] == "law"
     assert {"tokens_per_second", "normalized", "share", "switches", "loads"} <= set(row)
     assert sum(row["share"].values()) == pytest.approx(1.0)
+
+
+def test_figures_fit_a_narrow_terminal(
+    traces: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Cut off at 80 columns, a gain of 1.0… says nothing."""
+    monkeypatch.setattr("memspec_actors.cli.policy_table.wide_console", lambda: Console(width=80))
+    assert main(["simulate", "--traces", str(traces), "--limit", "1", "--policy", "mab-async"]) == 0
+    out = capsys.readouterr().out
+    speeds, shares = out.split("share of decode time")
+    figures = _run(capsys, "--traces", str(traces), "--limit", "1", "--policy", "mab-async")
+    assert "…" not in out
+    for policy in ("general-static", "mab-async", "static:general-strict"):
+        (line,) = (each for each in speeds.splitlines() if each.startswith(policy))
+        gains = [f"{figures[name][policy]:.3f}" for name in ("steady", "steady_strict", "geomean", "latency")]
+        assert line.split()[1:5] == gains
+        (line,) = (each for each in shares.splitlines() if each.startswith(policy))
+        (row,) = (each for each in figures["rows"] if each["policy"] == policy)
+        kinds = ("desired", "fallback", "target_only", "catch_up", "prediction", "waited")
+        assert line.split()[1:] == [f"{row['share'][kind]:.1%}" for kind in kinds]
 
 
 def test_drafts_stop_by_the_rule_that_is_asked_for(traces: Path, capsys: pytest.CaptureFixture[str]) -> None:
