@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from memspec_actors.cli.output import wide_console
+from memspec_actors.cli.output import Row, figures_table, wide_console
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -16,52 +16,54 @@ MB = 1e6
 
 
 def show_check(report: "CheckReport") -> None:
-    """Print a line per draft, what to know of it, the memory plan, and the verdict."""
+    """Print a line per draft, what to know of it, what is accepted of it, the memory plan, and the verdict."""
     console = wide_console()
-    console.print(_drafts_table(report))
+    console.print(figures_table(_drafts(report)))
     for draft in report.drafts:
         if draft.problem is not None:
             console.print(f"{draft.name}: cannot work: {draft.problem}", soft_wrap=True)
     for note, names in _notes(report).items():
         console.print(f"{', '.join(names)}: {note}", soft_wrap=True)
     console.print()
+    if accepted := _accepted(report):
+        console.print(figures_table(accepted, "accepted tokens per iteration, by kind"))
+        console.print()
     console.print(_plan_table(report.plan, report.dtype, len(report.drafts)))
     if report.memory_bytes is not None:
         console.print(_verdict(report), soft_wrap=True)
 
 
-def _drafts_table(report: "CheckReport") -> "Table":
-    from rich.table import Table
-
-    kinds = list(dict.fromkeys(kind for draft in report.drafts if draft.measured for kind in draft.measured.accepted))
+def _drafts(report: "CheckReport") -> list[Row]:
     measured = any(draft.measured for draft in report.drafts)
-    table = Table(box=None, pad_edge=False)
-    table.add_column("draft")
-    table.add_column("weights")
-    headings = ["MB", "load ms"]
-    if measured:
-        headings += ["cost", *(f"accepted, {kind}" for kind in kinds[:1]), *kinds[1:], "tokens/iteration", "speed-up"]
-    for heading in headings:
-        table.add_column(heading, justify="right")
-    for draft in report.drafts:
-        table.add_row(draft.name, draft.dtype or "-", *_cells(draft, kinds if measured else []))
-    return table
+    return [_sizes(draft) | (_gains(draft) if measured else {}) for draft in report.drafts]
 
 
-def _cells(draft: "DraftReport", kinds: list[str]) -> list[str]:
-    size = "-" if draft.nbytes is None else f"{draft.nbytes / MB:.1f}"
+def _sizes(draft: "DraftReport") -> dict[str, str]:
     load = "-" if draft.load_s is None else f"{'~' if draft.load_estimated else ''}{draft.load_s * 1e3:.1f}"
+    return {
+        "draft": draft.name,
+        "weights": draft.dtype or "-",
+        "MB": "-" if draft.nbytes is None else f"{draft.nbytes / MB:.1f}",
+        "load ms": load,
+    }
+
+
+def _gains(draft: "DraftReport") -> dict[str, str]:
     found = draft.measured
-    if found is None:
-        return [size, load, *(["-"] * (len(kinds) + 3) if kinds else [])]
-    accepted = [f"{found.accepted[kind]:.2f}" if kind in found.accepted else "-" for kind in kinds]
+    return {
+        "cost": "-" if found is None else f"{found.cost_ratio:.3f}",
+        "tokens per iteration": "-" if found is None else f"{found.tokens_per_iteration:.2f}",
+        "speed-up": "-" if found is None else f"{found.speedup:.2f}",
+    }
+
+
+def _accepted(report: "CheckReport") -> list[Row]:
+    """Give the accepted tokens of the drafts that were measured, by kind of prompt; nothing if none was."""
+    measured = {draft.name: draft.measured.accepted for draft in report.drafts if draft.measured}
+    kinds = list(dict.fromkeys(kind for accepted in measured.values() for kind in accepted))
     return [
-        size,
-        load,
-        f"{found.cost_ratio:.3f}",
-        *accepted,
-        f"{found.tokens_per_iteration:.2f}",
-        f"{found.speedup:.2f}",
+        {"draft": name, **{kind: f"{accepted[kind]:.2f}" if kind in accepted else "-" for kind in kinds}}
+        for name, accepted in measured.items()
     ]
 
 

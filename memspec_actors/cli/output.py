@@ -1,7 +1,7 @@
 """What commands print: one JSON object, tables, progress on standard error."""
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -11,16 +11,21 @@ from memspec_actors.progress import Progress
 
 if TYPE_CHECKING:
     from rich.console import Console
+    from rich.table import Table
 
 __all__ = [
     "JsonOption",
     "Progress",
+    "Row",
     "circumstances",
+    "figures_table",
     "print_json",
     "progress_bars",
     "spinner",
     "wide_console",
 ]
+
+Row = Mapping[str, str]  # text by heading
 
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else on standard output.")]
 
@@ -45,6 +50,23 @@ def wide_console() -> "Console":
     from rich.console import Console
 
     return Console(highlight=False, width=None if sys.stdout.isatty() else 160)
+
+
+def figures_table(rows: Sequence[Row], title: str | None = None) -> "Table":
+    """Lay rows of equal keys out under these; the first cell names a row, the others hold figures.
+
+    Headings are wrapped, so that seven columns of figures fit on a terminal of 80.
+    """
+    from rich.table import Table
+
+    table = Table(title=title, box=None, title_justify="left", pad_edge=False, padding=(0, 1, 0, 0))
+    name, *headings = rows[0]
+    table.add_column(name, no_wrap=True)
+    for heading in headings:
+        table.add_column(heading, justify="right")
+    for row in rows:
+        table.add_row(*row.values())
+    return table
 
 
 @contextmanager
