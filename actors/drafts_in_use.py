@@ -65,7 +65,7 @@ class DraftsInUse:
         self._setup.log.write(ResidencyAcknowledged(actor=self._actor.name, epoch=epoch, active=active))
 
     def warm(self, draft: ResidentDraft) -> None:
-        """Bring a draft's cache up to the committed tokens before anybody may pick it."""
+        """Bring a draft's cache up to the committed tokens before anybody may pick it, and answer, whatever happens."""
         self._actor.tasks.start_soon(self._warm, draft)
 
     def let_read_along(self, drafts: Iterable[ResidentDraft]) -> None:
@@ -77,9 +77,11 @@ class DraftsInUse:
 
     async def _warm(self, draft: ResidentDraft) -> None:
         bound = self._setup.runners.get(draft)
-        if self._run is not None and bound is not None:
-            await self._setup.warm_workers.run(self._run.session.warm, bound)
-        self._cache_manager.tell(DraftWarmed(draft=draft))
+        try:
+            if self._run is not None and bound is not None:
+                await self._setup.warm_workers.run(self._run.session.warm, bound)
+        finally:  # by now nobody reads the draft, even if the actor dies of it: its memory may be reused
+            self._cache_manager.tell(DraftWarmed(draft=draft))
 
     async def _read_along(self, draft: ResidentDraft, session: DecodeSession) -> None:
         await self._setup.warm_workers.run(session.warm, self._setup.runners[draft])

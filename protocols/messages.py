@@ -159,7 +159,10 @@ class ThresholdsPublished(Message, frozen=True):
 
 
 class WarmDraft(Message, frozen=True):
-    """Warm the key/value cache of a draft that is loaded but not announced yet; answered with DraftWarmed."""
+    """Warm the key/value cache of a draft that is loaded but not announced yet.
+
+    Answered with exactly one DraftWarmed, if need be by a Decoder that dies meanwhile, or the one that comes after it.
+    """
 
     draft: ResidentDraft
 
@@ -248,7 +251,7 @@ class DraftActivated(Message, frozen=True):
 
 
 class DraftWarmed(Message, frozen=True):
-    """Answer WarmDraft: the draft's cache holds the committed tokens, or there was nothing to warm it on."""
+    """Answer WarmDraft: nobody reads the draft any more. Its cache holds the committed tokens, if there are any."""
 
     draft: ResidentDraft
 

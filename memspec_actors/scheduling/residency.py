@@ -262,9 +262,6 @@ class Residency:
 
     def _reintroduce(self, now: float) -> list[Instruction]:
         self._demand.serve(None)
-        # It has no sequence left to warm anything on, and may never answer: its next acknowledgement has to do.
-        for slot in self._slots.in_state(State.WARMING, State.DISCARDED):
-            slot.warmed()
         self._epochs.begin_anew()
         return self._settle(now)
 

@@ -33,7 +33,6 @@ class State(enum.Enum):
 
 _LEAVING_FROM = {State.LOADING: State.CANCELLING, State.WARMING: State.DISCARDED, State.RESIDENT: State.REVOKED}
 _STAYING_FROM = {State.REVOKED: State.RESIDENT, State.DISCARDED: State.WARMING}
-_WARMED_FROM = {State.WARMING: State.RESIDENT, State.DISCARDED: State.REVOKED}
 
 IN_TRANSIT = (State.LOADING, State.CANCELLING)
 LEAVING = tuple(_LEAVING_FROM.values())
@@ -54,8 +53,9 @@ class Slot:
         self.state = State.WARMING
 
     def warmed(self) -> None:
-        """Go on to be used, or to be freed with an epoch that leaves it out."""
-        self.state = _WARMED_FROM[self.state]
+        """Go on to be used."""
+        assert self.state is State.WARMING
+        self.state = State.RESIDENT
 
     def leave(self) -> None:
         """Be about to leave: its place is needed."""

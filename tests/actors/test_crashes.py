@@ -132,6 +132,25 @@ def test_a_request_that_kills_the_decoder_as_it_is_taken_on_is_failed_too(tmp_pa
     run_world(0, tmp_path / "log", Faults(), scenario)
 
 
+def test_no_draft_is_warmed_after_its_memory_was_given_back_though_the_decoder_dies(tmp_path: Path) -> None:
+    """Its next life finds in its mailbox what the last was asked to warm: another draft may lie there by then."""
+
+    async def scenario(world: World) -> None:
+        for i in range(6):
+            streams = [world.request(2 * i + j, world.rng.choice(["memspec", "static:a"])) for j in range(2)]
+            await asyncio.gather(*map(read_to_end, streams), return_exceptions=True)
+            await asyncio.sleep(60.0 if i % 3 == 2 else world.rng.choice([0.0, 0.1]))
+        assert not world.residency.snapshot(0.0).loading, "a draft waits for ever to be warmed"
+
+    crashes = []
+    for seed in range(20):
+        world = run_world(seed, tmp_path / f"{seed}", Faults(session_crashes=0.25, warm_s=0.4), scenario)
+        check_log(tmp_path / f"{seed}", 12, world.memory.budget, 2)
+        crashes += [(crash.actor, str(crash.error)) for crash in world.crashes]
+    assert len(crashes) > 30
+    assert set(crashes) == {("decoder", "no memory for a cache")}
+
+
 def test_a_request_whose_session_cannot_be_opened_is_failed_too(tmp_path: Path) -> None:
     """Invariant 8: between queue and decoding a request belongs to nobody's list; its caller would wait for ever."""
 

@@ -114,12 +114,11 @@ class World:
         kind, draft, epoch = self.from_decoder.popleft()
         if kind == "warmed":
             assert draft is not None
-            if self.status.get(draft) == "warming":
-                self.status[draft] = "warmed"
+            assert self.status[draft] == "warming", "a warm was answered twice"
+            self.status[draft] = "warmed"
             self.handle(lambda: self.residency.on_warmed(draft, self.now))
             return
         if kind == "ack" and epoch == 0:
-            self.status = {d: "warmed" if status == "warming" else status for d, status in self.status.items()}
             self.forget_request(None)
         self.told_active = draft
         if draft is not None:
@@ -180,14 +179,12 @@ class World:
 
     def decoder_restarts(self) -> None:
         self.read, self.active, self.has_sequence = None, None, False
-        self.warming.clear()
+        while self.warming:
+            self.decoder_warmed(0)
         self.from_decoder.append(("ack", None, 0))
 
     def decoder_begins(self) -> None:
-        """Begin a sequence once whatever was asked of the Decoder's former self is out of the way."""
-        former = any(isinstance(message, Warm) for message in self.to_decoder)
-        if not former and ("ack", None, 0) not in self.from_decoder:
-            self.has_sequence = True
+        self.has_sequence = True
 
     def may_touch(self, draft: ResidentDraft) -> bool:
         """Whether the Decoder uses a draft, or could by what it has read or will read."""

@@ -298,13 +298,22 @@ def test_a_decoder_that_started_anew_is_told_everything_again() -> None:
     rank(residency, "law", "code")
     load(residency, "law")
     residency.on_ack(1, LAW, 0.0)
-    residency.on_load_finished(CODE, 0.0)  # being warmed when the decoder dies
     (announce,) = residency.on_ack(0, None, 0.0)
     assert isinstance(announce, Announce)
-    assert announce.epoch == 2
-    assert {draft.name for draft in announce.resident} == {"law", "code"}
+    assert (announce.epoch, announce.resident) == (2, (LAW,))
     assert residency.snapshot(0.0).active is None
-    assert residency.on_warmed(CODE, 0.0) == []
+
+
+def test_a_draft_that_was_to_be_warmed_when_the_decoder_died_is_not_announced_before_it_is() -> None:
+    """Its new life may warm it yet: announced, the draft could be revoked and its memory reused under its hands."""
+    residency = cache()
+    rank(residency, "law", "code")
+    load(residency, "law")
+    residency.on_load_finished(CODE, 0.0)
+    (again,) = only(Announce, residency.on_ack(0, None, 0.0))
+    assert again.resident == (LAW,)
+    (announce,) = only(Announce, residency.on_warmed(CODE, 0.0))
+    assert set(announce.resident) == {LAW, CODE}
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from memspec_actors.scheduling.slot import Slot, State
     ("step", "ways"),
     [
         (Slot.loaded, ["LOADING-WARMING", "CANCELLING-WARMING"]),
-        (Slot.warmed, ["WARMING-RESIDENT", "DISCARDED-REVOKED"]),
+        (Slot.warmed, ["WARMING-RESIDENT"]),
         (Slot.leave, ["LOADING-CANCELLING", "WARMING-DISCARDED", "RESIDENT-REVOKED"]),
         (Slot.stay, ["DISCARDED-WARMING", "REVOKED-RESIDENT"]),
     ],
