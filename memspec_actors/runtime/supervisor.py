@@ -4,6 +4,7 @@ import asyncio
 import atexit
 import weakref
 from collections.abc import Callable
+from contextlib import suppress
 from types import TracebackType
 from typing import Any, NoReturn, Self, TypeVar
 
@@ -150,17 +151,20 @@ class ActorSystem:
             raise cancelled
 
     def leave_at_exit(self) -> None:
-        """Stop a system that nobody has left, on its own loop, if that is neither running nor closed.
+        """Stop a system that nobody has left, on its own loop, if that is not running; break it off if that is closed.
 
         CPython before 3.12 crashes on tasks that are still waiting when asyncio is gone. Generators of that loop are
         closed, too: in one of them the system may have been entered.
         """
         supervisor = self._supervisor
-        if supervisor is not None and not supervisor.done():
-            loop = supervisor.get_loop()
-            if not loop.is_running() and not loop.is_closed():
-                loop.run_until_complete(self._shut_down(supervisor))
-                loop.run_until_complete(loop.shutdown_asyncgens())
+        if supervisor is None or supervisor.done():
+            return
+        loop = supervisor.get_loop()
+        if loop.is_closed():
+            _break_off(loop)
+        elif not loop.is_running():
+            loop.run_until_complete(self._shut_down(supervisor))
+            loop.run_until_complete(loop.shutdown_asyncgens())
 
     def _raise_startup_error(self, supervisor: asyncio.Task[None]) -> NoReturn:
         error = supervisor.exception() or self.failure
@@ -183,6 +187,15 @@ class ActorSystem:
     def _observe(self, event: RuntimeEvent) -> None:
         if self._on_event is not None:
             show(self._on_event, event)
+
+
+def _break_off(loop: asyncio.AbstractEventLoop) -> None:
+    """Let nothing wait on a closed loop any more: it would for ever."""
+    for task in asyncio.all_tasks(loop):
+        coroutine = task.get_coro()
+        if coroutine is not None:
+            with suppress(Exception):  # whatever cleans up finds no loop
+                coroutine.close()
 
 
 def _leave_entered() -> None:
