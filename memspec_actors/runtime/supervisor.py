@@ -4,7 +4,6 @@ import asyncio
 import atexit
 import weakref
 from collections.abc import Callable
-from contextlib import suppress
 from types import TracebackType
 from typing import Any, NoReturn, Self, TypeVar
 
@@ -12,6 +11,7 @@ import anyio
 
 from memspec_actors.errors import SystemFailed
 from memspec_actors.runtime.actor import Actor
+from memspec_actors.runtime.closed_loops import break_off
 from memspec_actors.runtime.events import Failed, RuntimeEvent
 from memspec_actors.runtime.mailbox import MailboxPolicy
 from memspec_actors.runtime.onlookers import show
@@ -161,7 +161,7 @@ class ActorSystem:
             return
         loop = supervisor.get_loop()
         if loop.is_closed():
-            _break_off(loop)
+            break_off(loop)
         elif not loop.is_running():
             loop.run_until_complete(self._shut_down(supervisor))
             loop.run_until_complete(loop.shutdown_asyncgens())
@@ -187,15 +187,6 @@ class ActorSystem:
     def _observe(self, event: RuntimeEvent) -> None:
         if self._on_event is not None:
             show(self._on_event, event)
-
-
-def _break_off(loop: asyncio.AbstractEventLoop) -> None:
-    """Let nothing wait on a closed loop any more: it would for ever."""
-    for task in asyncio.all_tasks(loop):
-        coroutine = task.get_coro()
-        if coroutine is not None:
-            with suppress(Exception):  # whatever cleans up finds no loop
-                coroutine.close()
 
 
 def _leave_entered() -> None:
