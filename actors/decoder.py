@@ -1,8 +1,8 @@
 """The Decoder: one request after the other, one draft-and-verify iteration after the other, never waiting.
 
 At every iteration boundary it reads its mailbox, picks the best-ranked draft of the newest announcement (or none), and
-goes on. What it picks with, the ranking and the announcement, is whatever has arrived by then. Only warming a draft
-begins beside an iteration.
+goes on. What it picks with, the ranking and the announcement, is whatever has arrived by then. Beside an iteration it
+begins to warm drafts, and lets go of those that are not at work.
 """
 
 from contextlib import suppress
@@ -93,7 +93,7 @@ class Decoder(Actor[DecoderMessage]):
                 if self._run is not None and self._run.id == message.request_id:
                     self._run.take_thresholds(message)
             case ResidencyAnnounced():
-                self._drafts.leases.hear(message)
+                self._drafts.hear(message)
             case WarmDraft(draft=draft):
                 self._drafts.warm(draft)
             case _:

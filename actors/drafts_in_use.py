@@ -13,6 +13,7 @@ from memspec_actors.protocols.messages import (
     DraftWarmed,
     NowServing,
     ResidencyAck,
+    ResidencyAnnounced,
     ResidentDraft,
 )
 from memspec_actors.runtime import Actor, ActorRef
@@ -43,6 +44,17 @@ class DraftsInUse:
         """
         self._run = run
         self._cache_manager.tell(NowServing(request_id=run.id if run else None))
+
+    def hear(self, announced: ResidencyAnnounced) -> None:
+        """Take an announcement, and acknowledge it at once unless it leaves out a draft that is at work.
+
+        Else a load into the room of a draft that nobody uses would wait for the end of an iteration, or of a prompt.
+        """
+        self.leases.hear(announced)
+        if self.leases.spares_active():
+            self.adopt()
+            if self.leases.acknowledge():
+                self.acknowledge()
 
     def adopt(self) -> None:
         """Go by the newest announcement, if that can be, and drop what was kept for drafts that it leaves out."""

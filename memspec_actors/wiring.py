@@ -125,7 +125,9 @@ def wire(parts: Parts, observer: Callable[[RuntimeEvent], None]) -> Wired:
                 WarmDraft: lambda warm: warm.draft,
                 Cancel: lambda cancel: cancel.request_id,
             },
-            beside=frozenset({WarmDraft}),  # else each load would wait for the end of an iteration
+            # Else each load would wait for the end of an iteration, before it begins and before its draft can be used.
+            beside=frozenset({WarmDraft}),
+            early=frozenset({ResidencyAnnounced}),
         ),
     )
     return Wired(

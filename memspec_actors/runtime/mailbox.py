@@ -22,13 +22,14 @@ class MailboxPolicy:
     ``latest`` maps a message type (the exact class) to its key function: of such messages only the newest per key is
     queued, and they take no place from others. Everything else, and every ask, is control: never dropped; when
     ``capacity`` of them are queued, tell raises MailboxFull and send waits. Tells of the types in ``beside`` do not
-    queue with the rest: the actor handles them as they come, even during work of its own. Raises ValueError for a
-    capacity below 1.
+    queue with the rest: the actor handles them as they come, even during work of its own. Those of the types in
+    ``early`` it handles twice: as they come, and in their turn. Raises ValueError for a capacity below 1.
     """
 
     capacity: int = 64
     latest: Mapping[type, Callable[[Any], Hashable]] = field(default_factory=dict)
     beside: frozenset[type] = frozenset()
+    early: frozenset[type] = frozenset()
 
     def __post_init__(self) -> None:
         if self.capacity < 1:
@@ -65,9 +66,10 @@ class Mailbox(Generic[M]):
         self.closed_because: str | None = None
         self._capacity = policy.capacity
         self._latest = policy.latest
-        self._beside_types = policy.beside
+        self._beside_types, self._early_types = policy.beside, policy.early
         # What is handled beside the rest has a queue of the same kind to itself.
-        self.beside: Mailbox[M] | None = Mailbox(name, replace(policy, beside=frozenset())) if policy.beside else None
+        alone = replace(policy, beside=frozenset(), early=frozenset())
+        self.beside: Mailbox[M] | None = Mailbox(name, alone) if policy.beside or policy.early else None
         self.peak = 0  # the most messages that were ever queued
         self._num_control = 0
         # The queue has no maxsize of its own since only control messages count; ``_room`` is set while one more fits.
@@ -89,8 +91,11 @@ class Mailbox(Generic[M]):
         """Queue an envelope; return False if the mailbox is closed. Raises MailboxFull."""
         if self.closed_because is not None:
             return False
-        if self.beside is not None and envelope.reply is None and type(envelope.message) in self._beside_types:
-            return self.beside.tell_nowait(envelope)
+        if self.beside is not None and envelope.reply is None:
+            if type(envelope.message) in self._beside_types:
+                return self.beside.tell_nowait(envelope)
+            if type(envelope.message) in self._early_types:
+                self.beside.tell_nowait(envelope)
         key_of = self._latest.get(type(envelope.message))
         if key_of is not None and envelope.reply is None:
             self._put((type(envelope.message), key_of(envelope.message)), envelope)

@@ -29,6 +29,10 @@ class Leases:
         """Remember an announcement, until it can be gone by."""
         self.newest = announced
 
+    def spares_active(self) -> bool:
+        """Tell whether the newest announcement can be gone by amid an iteration: it names the draft at work, if any."""
+        return self.active is None or self.active in self.newest.resident
+
     def adopt(self) -> frozenset[ResidentDraft]:
         """Go by the newest announcement, once no draft that it leaves out is read with; return what it leaves out."""
         if self.newest is self.current or not self._reading.issubset(self.newest.resident):

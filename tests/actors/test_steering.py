@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from memspec_actors.errors import InvalidRequest
 from memspec_actors.protocols import events
 from memspec_actors.protocols.messages import DraftWish, SteerDraft
 from memspec_actors.protocols.results import ResidencySnapshot
@@ -96,6 +97,35 @@ def test_a_running_request_goes_on_without_an_unloaded_draft_and_the_next_may_ha
 
     for seed in range(5):
         run_world(seed, tmp_path / f"{seed}", Faults(), scenario)
+
+
+@pytest.mark.parametrize("slow", [{"prefill_s": 1e3}, {"step_s": 1e3}], ids=["prompt", "iteration"])
+def test_a_draft_that_is_not_at_work_is_given_back_amid_whatever_is_decoded(
+    slow: dict[str, float], tmp_path: Path
+) -> None:
+    """Its memory would stay taken until the end of a long prompt; and loads into its place would begin so late."""
+    waits_s = []
+
+    async def scenario(world: World) -> None:
+        for draft in ("a", "b"):
+            pinned = await world.wired.cache_manager.ask(SteerDraft(wish="pin", draft=draft), timeout_s=None)
+            if isinstance(pinned, InvalidRequest):  # this world has no room for both
+                return
+        await asyncio.sleep(1.0)
+        stream = world.request(0, "static:a", max_new_tokens=3)
+        reading = asyncio.create_task(read_to_end(stream))
+        await asyncio.sleep(1.0)
+        began = asyncio.get_running_loop().time()
+        after = await steer(world, "unload", "b")
+        waits_s.append(asyncio.get_running_loop().time() - began)
+        assert not reading.done(), "nothing took long: nothing is tried"
+        assert "b" not in (*after.resident, *after.revoked)
+        assert (await reading).token_ids == world.reference(stream)
+
+    for seed in range(8):
+        run_world(seed, tmp_path / f"{seed}", Faults(**slow), scenario)
+    assert len(waits_s) > 2
+    assert max(waits_s) < 0.1
 
 
 def test_an_unloaded_draft_that_is_asked_for_anew_is_loaded_anew(tmp_path: Path) -> None:

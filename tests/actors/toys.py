@@ -66,6 +66,8 @@ class Faults:
     session_crashes: float = 0.0
     rank_s: float = 0.005  # the longest that a ranking takes
     warm_s: float = 0.01  # the longest that bringing a draft up to date takes
+    prefill_s: float = 0.02  # the longest that reading a prompt takes
+    step_s: float = 0.012  # the longest that an iteration takes
 
 
 class Reader:

@@ -124,8 +124,9 @@ class World:
         name = getattr(fn, "__name__", "")
         if name == "read":  # the load begins to write now
             self._take(*args)
-        top = {"read": 0.08, "step": 0.012, "prefill": 0.02, "warm": self.faults.warm_s}.get(name, self.faults.rank_s)
-        cost = self.rng.uniform(0.0, top)
+        faults = self.faults
+        tops = {"read": 0.08, "step": faults.step_s, "prefill": faults.prefill_s, "warm": faults.warm_s}
+        cost = self.rng.uniform(0.0, tops.get(name, faults.rank_s))
         if name in ("prefill", "step"):
             self._check_pace(fn, cost)
         return cost

@@ -217,3 +217,16 @@ def test_what_is_handled_beside_the_rest_does_not_queue_with_it() -> None:
     assert not mailbox.tell_nowait(envelope(Reading("c", 4)))
     assert len(mailbox) == 0
     assert asyncio.run(mailbox.beside.receive()) is None
+
+
+def test_what_is_handled_early_comes_in_its_turn_as_well() -> None:
+    """Work that goes by what it reads between two steps would never read what was meant for it."""
+    mailbox: Mailbox[Message] = Mailbox("m", MailboxPolicy(1, POLICY.latest, early=frozenset({Reading})))
+    assert mailbox.beside is not None
+    for message in (Reading("a", 1), Order(1), Reading("a", 2)):
+        assert mailbox.tell_nowait(envelope(message))
+    for queue, expected in ((mailbox.beside, [Reading("a", 2)]), (mailbox, [Order(1), Reading("a", 2)])):
+        for each in expected:
+            taken = queue.receive_nowait()
+            assert taken is not None and taken.message == each
+        assert queue.receive_nowait() is None

@@ -37,6 +37,10 @@ def live(seed: int) -> None:
             generations[name] += rng.random() < 0.5
         resident = [ResidentDraft(name, generations[name]) for name in rng.sample("abcde", 2)]
         leases.hear(announced(epoch, *resident))
+        if leases.spares_active():  # amid an iteration
+            leases.adopt()
+            num_acknowledged += leases.acknowledge()
+            assert {leases.active, *reading} <= {None, *leases.current.resident}
         for _ in range(rng.randint(0, 3)):
             leases.adopt()
             for draft in leases.current.resident:
@@ -107,3 +111,12 @@ def test_a_draft_is_used_in_one_way_at_a_time() -> None:
     assert not leases.start_reading(CODE)
     leases.stop_reading(CODE)
     assert leases.start_reading(CODE)
+
+
+def test_amid_an_iteration_only_what_spares_the_draft_at_work_is_gone_by() -> None:
+    leases = going_by(LAW, CODE)
+    assert leases.spares_active()
+    leases.activate(["law"])
+    for resident, spares in (((LAW, MATH), True), ((CODE, MATH), False), ((ResidentDraft("law", 2),), False)):
+        leases.hear(announced(2, *resident))
+        assert leases.spares_active() is spares
