@@ -5,15 +5,17 @@ worth their load (load_prices.py) are not loaded. Evidence are the tokens since 
 WINDOW_TOKENS: those at which the choice was seen, running or reading along, to agree with the target, and those at
 which it failed and no other draft was seen to fail too (a token that no draft gets right says nothing of the choice):
 
-    doubt = sum of log(P(agrees | wrong) / P(agrees | right)), or of log(P(fails | wrong) / P(fails | right))
+    doubt = log((1 - p) / p) + sum of log(P(agrees | wrong) / P(agrees | right)), or of log(P(fails | wrong) / P(fails |
+    right))
 
-Where that exceeds LIMIT, the drafts in memory that could do better are asked to read along, and the one to run is that
-with the largest
+with the predictor's probability p of its first choice. Where that exceeds 0, the choice is wrong rather than right: the
+drafts in memory that could do better are asked to read along, and the one to run is that with the largest
 
-    log p(d) + WEIGHT * (how often d agreed - how often the first choice did, at tokens at which both were seen)
+    log p(d) + WEIGHT * sum over the tokens at which d was seen of (d agreed - the first choice did)
 
-with the predictor's probability p. So no draft runs on suspicion: one of which nothing was seen comes after the first
-choice, and the first choice stays in memory beside the draft that overrules it. The constants suit replayed traces of
+where AVERAGE stands for a first choice that was not seen. So no draft runs on suspicion: one of which nothing was seen
+comes after the first choice, and the first choice stays in memory beside the draft that overrules it. Where the
+predictor is at a loss, drafts that it does not name are tried, too (search.py). The constants suit replayed traces of
 the embedded models, with their predictor and with ones trained without a domain.
 """
 
@@ -24,6 +26,7 @@ from memspec_actors.protocols.feedback import Feedback
 from memspec_actors.scheduling.evidence import Agreement
 from memspec_actors.scheduling.load_prices import LoadPrices
 from memspec_actors.scheduling.rankers import Ranker, Ranking, RankingContext
+from memspec_actors.scheduling.search import GUESS, Discoveries, Search
 from memspec_actors.scheduling.working_set import working_set
 
 __all__ = ["OverrulingRanker"]
@@ -31,7 +34,7 @@ __all__ = ["OverrulingRanker"]
 IF_RIGHT, IF_WRONG = 0.95, 0.8  # how often the first choice agrees with the target, by token
 AGREES = math.log(IF_WRONG / IF_RIGHT)
 FAILS = math.log((1.0 - IF_WRONG) / (1.0 - IF_RIGHT))
-LIMIT = 1.9  # two failures within seven tokens
+AVERAGE = 0.75  # how often drafts agree, by token
 WINDOW_TOKENS = 32
 WEIGHT = 0.7
 SPREAD = 0.05  # share of the predictor's probabilities that is spread over all drafts: none is ruled out
@@ -43,7 +46,8 @@ Seen = Mapping[int, bool]  # whether a draft agreed, by position in the text
 class OverrulingRanker:
     """Rank as the predictor does, but for a draft that overrules its first choice.
 
-    ``capacity`` drafts that ``fits`` admits can be in memory together; ``prices`` are those of their loads.
+    ``capacity`` drafts that ``fits`` admits can be in memory together; ``prices`` are those of their loads, and
+    ``discoveries`` what came of looking for better drafts before.
     """
 
     def __init__(
@@ -53,12 +57,14 @@ class OverrulingRanker:
         capacity: int,
         fits: Callable[[Sequence[str]], bool],
         prices: LoadPrices,
+        discoveries: Discoveries,
     ) -> None:
         self._drafts = tuple(drafts)
         self._predictor = predictor
         self._capacity = capacity
         self._fits = fits
         self._prices = prices
+        self._search = Search(discoveries)
         self._agreement = Agreement(drafts)
         self._awaited: set[str] = set()  # drafts that are being loaded on this ranker's account
         self._said = Ranking((), ())  # by the predictor, at the beginning of the interval
@@ -72,10 +78,14 @@ class OverrulingRanker:
         probability = self._probabilities()
         order: tuple[str, ...] = self._said.order
         to_hear: tuple[str, ...] = ()
-        since = max(self._named_at, self._agreement.length - WINDOW_TOKENS)
-        seen = {draft: self._agreement.since(draft, since) for draft in self._drafts}
-        if _doubt(order[0], seen) > LIMIT:
+        sure, window = probability[order[0]], self._agreement.length - WINDOW_TOKENS
+        prior, is_guess = math.log((1.0 - sure) / sure), sure <= GUESS
+        since = window if is_guess and self._search.found else max(self._named_at, window)
+        seen = self._seen(since)
+        if prior + _doubt(order[0], seen) > 0.0:
             order, to_hear = self._overrule(probability, seen, since, context)
+        if is_guess:
+            order = self._look_further(order, prior, self._seen(window), context)
         depth = self._wanted(order, probability, context)
         scores = dict(zip(self._said.order, self._said.scores, strict=True))
         return Ranking(order, tuple(scores.get(draft, 0.0) for draft in order), depth, to_hear)
@@ -94,6 +104,9 @@ class OverrulingRanker:
         total = sum(scores.values())
         return {d: (1.0 - SPREAD) * scores.get(d, 0.0) / total + SPREAD / len(self._drafts) for d in self._drafts}
 
+    def _seen(self, since: int) -> dict[str, Seen]:
+        return {draft: self._agreement.since(draft, since) for draft in self._drafts}
+
     def _overrule(
         self, probability: Mapping[str, float], seen: Mapping[str, Seen], since: int, context: RankingContext
     ) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -111,10 +124,20 @@ class OverrulingRanker:
         order = (best, *(draft for draft in self._said.order if draft != best))
         return order, tuple(draft for draft in idle if could_win(draft))
 
+    def _look_further(
+        self, order: tuple[str, ...], prior: float, seen: Mapping[str, Seen], context: RankingContext
+    ) -> tuple[str, ...]:
+        """Put a draft that the predictor does not name second, if one is tried."""
+        doubts = {draft: _failing(of) for draft, of in seen.items() if len(of) >= FEWEST_UNREAD}
+        self._search.see(doubts, prior, order, {*context.resident, *context.unavailable})
+        if (tried := self._search.trying) is None:
+            return order
+        return (order[0], tried, *(draft for draft in order[1:] if draft != tried))
+
     def _wanted(self, order: Sequence[str], probability: Mapping[str, float], context: RankingContext) -> int | None:
         """Note which drafts are wanted in memory; return how many, or None for as many as fit."""
         wanted = working_set([draft for draft in order if draft not in context.unavailable], self._capacity, self._fits)
-        held, price = self._awaited.union(context.resident), self._prices.to_hold
+        held, price = {*self._awaited, *context.resident, self._search.trying}, self._prices.to_hold
         unpaid = (n for n, draft in enumerate(wanted) if n and draft not in held and probability[draft] < price)
         depth = next(unpaid, None)
         self._awaited = set(wanted[:depth]).difference(context.resident)
@@ -128,6 +151,12 @@ def _doubt(first: str, seen: Mapping[str, Seen]) -> float:
     return AGREES * sum(seen[first].values()) + FAILS * sum(1 for _ in alone)
 
 
-def _lead(draft: Seen, first: Seen) -> int:
-    """Return at how many tokens more a draft agreed, of those at which both were seen."""
-    return sum(agrees - first[position] for position, agrees in draft.items() if position in first)
+def _failing(of: Seen) -> float:
+    """Return by how much what was seen of a draft speaks against it, in nats."""
+    num_agreed = sum(of.values())
+    return AGREES * num_agreed + FAILS * (len(of) - num_agreed)
+
+
+def _lead(draft: Seen, first: Seen) -> float:
+    """Return at how many tokens more than the first choice a draft agreed, of those at which it was seen."""
+    return sum(agrees - first.get(position, AVERAGE) for position, agrees in draft.items())

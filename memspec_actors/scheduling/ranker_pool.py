@@ -12,6 +12,7 @@ from memspec_actors.scheduling.overrule import OverrulingRanker
 from memspec_actors.scheduling.plans import PlanRanker
 from memspec_actors.scheduling.policy import Policy
 from memspec_actors.scheduling.rankers import Ranker, Ranking, RankingContext, StaticRanker
+from memspec_actors.scheduling.search import Discoveries
 
 __all__ = ["RankerMaker", "RankerPool"]
 
@@ -21,7 +22,8 @@ class RankerMaker:
     """Make rankers that have learned nothing of any text yet.
 
     ``predictor`` gives the trained one, which all requests may use. ``capacity`` (K) and ``fits`` say which of the
-    ``drafts`` can be in memory together. What loads cost is learned over all requests.
+    ``drafts`` can be in memory together. What loads cost, and which drafts the predictor misses, is learned over all
+    requests.
     """
 
     drafts: Sequence[str]
@@ -29,6 +31,7 @@ class RankerMaker:
     capacity: int
     fits: Callable[[Sequence[str]], bool]
     load_prices: LoadPrices = field(default_factory=LoadPrices)
+    discoveries: Discoveries = field(default_factory=Discoveries)
 
     def make(self, policy: Policy, *, seed: int = 0, plan: Plan | None = None) -> Ranker:
         """Return a ranker for a policy that uses drafts; its random choices are a function of ``seed``."""
@@ -39,7 +42,9 @@ class RankerMaker:
             case "predictor":
                 return self.predictor()
             case "overruled predictor":
-                return OverrulingRanker(self.drafts, self.predictor(), self.capacity, self.fits, self.load_prices)
+                return OverrulingRanker(
+                    self.drafts, self.predictor(), self.capacity, self.fits, self.load_prices, self.discoveries
+                )
             case "ucb":
                 return UcbRanker(self.drafts, policy.exploration)
             case "exp3":

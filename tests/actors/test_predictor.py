@@ -1,14 +1,23 @@
 """If these fail, a busy machine looks as if ranking took it, or ranking as if it took less than it does."""
 
-from itertools import accumulate, count
+from itertools import count
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from memspec_actors.actors import predictor
 from memspec_actors.protocols.events import PredictionMade
+from memspec_actors.protocols.messages import DraftRanking, SchedulingPoint
+from memspec_actors.runtime.testing import VirtualWorkers, run_virtual
+from memspec_actors.scheduling.policy import parse_policy
+from memspec_actors.scheduling.ranker_pool import RankerPool
+from memspec_actors.scheduling.rankers import StaticRanker
+from memspec_actors.telemetry.event_log import EventLog
 from memspec_actors.telemetry.reader import read_events
-from tests.actors.toys import Faults
+from tests.actors.toys import DRAFTS, Faults
 from tests.actors.world import World, read_to_end, run_world
 
 
@@ -29,22 +38,36 @@ def test_only_processor_time_of_rankings_counts_as_busy(monkeypatch: pytest.Monk
     assert {(event.predict_us, event.cpu_us) for event in made} == {(5000.0, 2000.0)}
 
 
-def test_rankings_that_are_no_news_count_too(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """memspec+ ranks amid intervals, mostly to find that nothing changed."""
-    clock, told = count(), list[tuple[float, int]]()
+def test_rankings_that_are_no_news_count_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    """memspec+ ranks amid intervals, too, mostly to find that nothing changed."""
+    monkeypatch.setattr(predictor, "thread_time_ns", count(0, 2_000_000).__next__)
+    told: list[DraftRanking] = []
+    point = SchedulingPoint(
+        request_id="r",
+        interval=0,
+        policy="static:a",
+        seed=0,
+        plan=None,
+        prompt_ids=(1,),
+        recent_ids=(),
+        num_generated=0,
+        tokens_left=8,
+        resident=(),
+        unavailable=(),
+        active=None,
+        feedback=(),
+    )
 
-    def note(**fields: object) -> PredictionMade:
-        event = PredictionMade(**fields)  # type: ignore[arg-type]
-        told.append((event.cpu_us, next(clock)))
-        return event
+    async def scenario() -> None:
+        pool = RankerPool(lambda name: parse_policy(name, DRAFTS), lambda *_: StaticRanker("a"))
+        listener: Any = SimpleNamespace(tell=told.append)
+        nobody: Any = SimpleNamespace(tell=lambda _: None)
+        actor = predictor.Predictor(
+            pool=pool, decoder=listener, cache_manager=nobody, workers=VirtualWorkers(), log=EventLog.open(None)
+        )
+        actor.name = "predictor"
+        for interval in (0, 0, 0, 1):
+            await actor.receive(replace(point, interval=interval))
 
-    monkeypatch.setattr(predictor, "thread_time_ns", lambda: next(clock) * 1000)
-    monkeypatch.setattr(predictor, "PredictionMade", note)
-
-    async def scenario(world: World) -> None:
-        await read_to_end(world.request(0, "memspec+"))
-
-    run_world(3, tmp_path / "log", Faults(), scenario)
-    num_ranked = [(reads - number) // 2 for number, (_, reads) in enumerate(told)]  # the clock is read twice for each
-    assert list(accumulate(cpu_us for cpu_us, _ in told)) == num_ranked
-    assert num_ranked[-1] > len(told), "some rankings must have been no news"
+    run_virtual(scenario)
+    assert [(ranking.interval, ranking.cpu_us) for ranking in told] == [(0, 2000.0), (1, 6000.0)]
