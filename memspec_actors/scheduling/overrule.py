@@ -79,7 +79,8 @@ class OverrulingRanker:
         order: tuple[str, ...] = self._said.order
         to_hear: tuple[str, ...] = ()
         sure, window = probability[order[0]], self._agreement.length - WINDOW_TOKENS
-        prior, is_guess = math.log((1.0 - sure) / sure), sure <= GUESS
+        prior = math.log((1.0 - sure) / sure) if sure < 1.0 else -math.inf  # the only draft is always right
+        is_guess = sure <= GUESS
         since = window if is_guess and self._search.found else max(self._named_at, window)
         seen = self._seen(since)
         if prior + _doubt(order[0], seen) > 0.0:

@@ -9,7 +9,7 @@ import pytest
 from memspec_actors.protocols.feedback import Feedback, Shadow
 from memspec_actors.scheduling.load_prices import LoadPrices
 from memspec_actors.scheduling.overrule import OverrulingRanker
-from memspec_actors.scheduling.rankers import Ranking, RankingContext
+from memspec_actors.scheduling.rankers import Ranking, RankingContext, StaticRanker
 from memspec_actors.scheduling.search import GUESS, Discoveries
 
 DRAFTS = ("general", "code", "math", "law")
@@ -224,6 +224,14 @@ def test_a_draft_that_overruled_gives_way_when_the_first_choice_does_better() ->
     for position in range(10, 17):
         ranker.observe(iteration(position, "law", 0))
     assert ranker.rank(at).order[0] == "code"
+
+
+def test_the_only_draft_is_never_overruled() -> None:
+    """The probability that another would be better is 0, of which there is no logarithm."""
+    ranker = OverrulingRanker(("law",), StaticRanker("law"), 2, lambda _: True, LoadPrices(), Discoveries())
+    for position in range(1, 10):
+        assert ranker.rank(context(position, ("law",), num_generated=position, active="law")).order == ("law",)
+        ranker.observe(iteration(position, "law", 0))
 
 
 # --- where it is at a loss --------------------------------------------------------------------------------------------
