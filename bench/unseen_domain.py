@@ -1,4 +1,4 @@
-"""Beyond the paper: memspec+ is as fast as memspec where the predictor is right, and faster where it is wrong.
+"""Beyond the paper: memspec+ is as fast as memspec where the predictor is right, and finds drafts that it misses.
 
 The predictor is trained as it is, and again without any point of a text that speaks for one of the domains' drafts.
 Replayed from traces. About 5 minutes on two cores: two sets of traces, five trainings.

@@ -85,9 +85,10 @@ class OverrulingRanker:
         seen = self._seen(since)
         if prior + _doubt(order[0], seen) > 0.0:
             order, to_hear = self._overrule(probability, seen, since, context)
+        tried: str | None = None
         if is_guess:
-            order = self._look_further(order, prior, self._seen(window), context)
-        depth = self._wanted(order, probability, context)
+            order, tried = self._look_further(order, prior, self._seen(window), context)
+        depth = self._wanted(order, tried, probability, context)
         scores = dict(zip(self._said.order, self._said.scores, strict=True))
         return Ranking(order, tuple(scores.get(draft, 0.0) for draft in order), depth, to_hear)
 
@@ -127,18 +128,23 @@ class OverrulingRanker:
 
     def _look_further(
         self, order: tuple[str, ...], prior: float, seen: Mapping[str, Seen], context: RankingContext
-    ) -> tuple[str, ...]:
-        """Put a draft that the predictor does not name second, if one is tried."""
+    ) -> tuple[tuple[str, ...], str | None]:
+        """Put a draft that the predictor does not name second, if one is tried; return the order and that draft."""
         doubts = {draft: _failing(of) for draft, of in seen.items() if len(of) >= FEWEST_UNREAD}
         self._search.see(doubts, prior, order, {*context.resident, *context.unavailable})
         if (tried := self._search.trying) is None:
-            return order
-        return (order[0], tried, *(draft for draft in order[1:] if draft != tried))
+            return order, None
+        return (order[0], tried, *(draft for draft in order[1:] if draft != tried)), tried
 
-    def _wanted(self, order: Sequence[str], probability: Mapping[str, float], context: RankingContext) -> int | None:
-        """Note which drafts are wanted in memory; return how many, or None for as many as fit."""
+    def _wanted(
+        self, order: Sequence[str], tried: str | None, probability: Mapping[str, float], context: RankingContext
+    ) -> int | None:
+        """Note which drafts are wanted in memory; return how many, or None for as many as fit.
+
+        A draft that is tried is loaded whatever that costs.
+        """
         wanted = working_set([draft for draft in order if draft not in context.unavailable], self._capacity, self._fits)
-        held, price = {*self._awaited, *context.resident, self._search.trying}, self._prices.to_hold
+        held, price = {*self._awaited, *context.resident, tried}, self._prices.to_hold
         unpaid = (n for n, draft in enumerate(wanted) if n and draft not in held and probability[draft] < price)
         depth = next(unpaid, None)
         self._awaited = set(wanted[:depth]).difference(context.resident)

@@ -260,6 +260,35 @@ def test_a_draft_that_the_predictor_does_not_name_is_tried_and_runs_if_it_is_rig
         assert [name for name in tried if name not in ("general", "code")] == ["math", "law"][-num_trials:], text
 
 
+def test_a_draft_that_was_found_stays_though_the_predictor_changes_its_guess() -> None:
+    """At every change it would have to prove itself anew, and half of the text be written with a wrong one."""
+    predictor = Oracle(0.36, 0.34, 0.29, 0.01)
+    ranker = plus(predictor)
+    ranker.rank(context(0, ("general", "code"), active="general"))
+    wrong = tuple(Shadow(name, 1, (False,) * 16) for name in ("code", "math"))
+    for position in range(1, 17):
+        ranker.observe(iteration(position, "general", 0, *(wrong if position == 16 else ())))
+    assert ranker.rank(context(1, ("general", "code"), num_generated=16, active="general")).order[:2] == (
+        "general",
+        "law",
+    )
+    ranker.observe(iteration(17, "general", 0, Shadow("law", 1, (True,) * 16)))
+    assert ranker.rank(context(2, ("general", "law"), num_generated=17, active="general")).order[0] == "law"
+    predictor.scores = (0.34, 0.36, 0.29, 0.01)
+    assert ranker.rank(context(3, ("general", "law"), num_generated=17, active="law")).order[0] == "law"
+
+
+def test_a_draft_that_is_tried_is_loaded_though_that_slows_decoding() -> None:
+    ranker = plus(Oracle(0.36, 0.34, 0.29, 0.01), slowed_by_loads(0.25))
+    at = context(0, ("general", "code"), active="general")
+    ranker.rank(at)
+    wrong = tuple(Shadow(name, 1, (False,) * 16) for name in ("code", "math"))
+    for position in range(1, 17):
+        ranker.observe(iteration(position, "general", 0, *(wrong if position == 16 else ())))
+    ranking = ranker.rank(at)
+    assert (ranking.order[1], ranking.depth) == ("law", None)
+
+
 def test_a_predictor_that_is_sure_is_not_searched_behind() -> None:
     """Where no draft fits, loads of ever new ones would take the room of what is needed next."""
     ranker = plus(Oracle(0.02, 0.6, 0.36, 0.02))
