@@ -43,5 +43,9 @@ def test_an_interrupt_ends_the_making_of_plans(monkeypatch: pytest.MonkeyPatch) 
         pytest.fail("the work goes on")
 
     monkeypatch.setattr("memspec_actors.bench.policies._write_plans", plan)
-    with pytest.raises(KeyboardInterrupt):
-        run_policies(Config(), [], ["memspec"], runs=1, max_new_tokens=1, progress=lambda what, done, total: None)
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # in the background interrupts are ignored
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            run_policies(Config(), [], ["memspec"], runs=1, max_new_tokens=1, progress=lambda what, done, total: None)
+    finally:
+        signal.signal(signal.SIGINT, before)
