@@ -18,7 +18,6 @@ from memspec_actors.loadout import model_directory
 from memspec_actors.models.text.tokenizer import Tokenizer
 from memspec_actors.predictor.ranker import predictor_directory
 from memspec_actors.predictor.training import TrainParams, train
-from memspec_actors.simulation.simulate import candidates
 
 POLICIES = ("hedge", "memspec", "memspec+", "domain-oracle")
 
@@ -37,7 +36,7 @@ def measure(config: Config, arguments: Namespace, progress: Progress) -> Measure
         for setting, domain in (("full", None), *((without(domain), domain) for domain in LEFT_OUT)):
             directory = Path(scratch) / setting
             train(traces, encoder, directory, params=TrainParams(without=domain), tokenizer=tokenizer)
-            predictor = lazy_predictor(config, candidates(replays.texts[0]), directory)
+            predictor = lazy_predictor(config, replays.texts[0], directory)
             comparisons[setting] = replays.compare(POLICIES, predictor=predictor)
     return replayed(replays, comparisons)
 

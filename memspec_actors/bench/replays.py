@@ -12,6 +12,8 @@ from memspec_actors.errors import TraceError
 from memspec_actors.loadout import model_directory
 from memspec_actors.models.text.tokenizer import Tokenizer
 from memspec_actors.predictor.collect import collect
+from memspec_actors.predictor.head import read_description
+from memspec_actors.predictor.other_weights import note_untrained_weights
 from memspec_actors.predictor.prompts import read_prompts
 from memspec_actors.predictor.ranker import PredictorRanker, predictor_directory
 from memspec_actors.predictor.traces import TraceReader
@@ -19,7 +21,7 @@ from memspec_actors.progress import Progress
 from memspec_actors.scheduling.rankers import Ranker
 from memspec_actors.simulation.profile import DeviceProfile
 from memspec_actors.simulation.setting import Setting
-from memspec_actors.simulation.simulate import simulate
+from memspec_actors.simulation.simulate import candidates, simulate
 from memspec_actors.simulation.texts import Text, shortened
 
 __all__ = ["SWEPT", "Replays", "collect_traces", "lazy_predictor", "open_texts"]
@@ -97,15 +99,19 @@ def open_texts(path: Path, limit: int | None = None) -> list[Text]:
     return texts
 
 
-def lazy_predictor(config: Config, drafts: Sequence[str], directory: str | Path | None = None) -> Callable[[], Ranker]:
+def lazy_predictor(config: Config, text: Text, predictor: str | Path | None = None) -> Callable[[], Ranker]:
     """Return a function that opens a predictor, the configured one by default, when it is first asked for.
 
-    What it raises then is what `PredictorRanker.open` does.
+    It ranks the drafts of a traced text, and says in a warning if it was trained for other weights than they had there.
+    What it raises is what `PredictorRanker.open` does.
     """
 
     @cache
     def open_once() -> Ranker:
         tokenizer = Tokenizer.open(model_directory(config.target.model))
-        return PredictorRanker.open(directory or predictor_directory(config.predictor.path), drafts, tokenizer)
+        directory = Path(predictor or predictor_directory(config.predictor.path))
+        ranker = PredictorRanker.open(directory, candidates(text), tokenizer)
+        note_untrained_weights(text[0], read_description(directory), directory)
+        return ranker
 
     return open_once

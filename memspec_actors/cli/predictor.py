@@ -84,12 +84,14 @@ def train(
     _use_threads(chosen)
 
     from memspec_actors import zoo
+    from memspec_actors.bench.configured_weights import note_unconfigured_weights
     from memspec_actors.predictor.training import TrainParams
     from memspec_actors.predictor.training import train as fit
 
     params = TrainParams(seed=seed, without=without, recent_tokens=chosen.schedule.recent_tokens)
     directory = zoo.path("encoder") if encoder is None else encoder
     tokenizer = _target_tokenizer(chosen)
+    note_unconfigured_weights(chosen, traces)
     with progress_bars() as progress:
         figures = fit(traces, directory, out, params=params, tokenizer=tokenizer, exclude=exclude, progress=progress)
     _print_figures(figures, json)
@@ -121,9 +123,12 @@ def evaluate(
 
     from tempfile import TemporaryDirectory
 
+    from memspec_actors.bench.configured_weights import note_unconfigured_weights
     from memspec_actors.bench.replays import collect_traces
     from memspec_actors.predictor.evaluation import evaluate as judge
 
+    if traces is not None:
+        note_unconfigured_weights(chosen, traces)
     with progress_bars() as progress, TemporaryDirectory() as scratch:
         if traces is None:
             traces = Path(scratch) / "traces"

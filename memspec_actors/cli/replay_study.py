@@ -11,7 +11,6 @@ from memspec_actors.cli.study import Measured, run_study
 from memspec_actors.comparison import PolicyComparison
 from memspec_actors.config import Config
 from memspec_actors.simulation.profile import open_profile
-from memspec_actors.simulation.simulate import candidates
 
 __all__ = ["ORIN_NANO", "add_replay_arguments", "open_replays", "replay_study", "replayed"]
 
@@ -64,7 +63,7 @@ def open_replays(config: Config, arguments: Namespace, progress: Progress, *, fr
                 progress=progress,
             )
             texts = open_texts(path)
-    return Replays(texts, open_profile(arguments.profile), lazy_predictor(config, candidates(texts[0])))
+    return Replays(texts, open_profile(arguments.profile), lazy_predictor(config, texts[0]))
 
 
 def replayed(replays: Replays, comparisons: Mapping[str, PolicyComparison]) -> Measured:

@@ -52,7 +52,7 @@ def simulate(
 
     from memspec_actors.bench.replays import lazy_predictor
     from memspec_actors.comparison import compare_policies
-    from memspec_actors.simulation.simulate import candidates, policies_under, settled
+    from memspec_actors.simulation.simulate import policies_under, settled
     from memspec_actors.simulation.simulate import simulate as play
 
     traced = _texts(traces, QUICK_TEXTS if quick and limit is None else limit, max_new_tokens, quick)
@@ -60,7 +60,7 @@ def simulate(
     if write_plan is not None:
         _write_plans(write_plan, texts, setting, policy or [])
         return
-    predictor = lazy_predictor(chosen, candidates(texts[0]))
+    predictor = lazy_predictor(chosen, texts[0])
     with progress_bars() as progress:
         outcomes = play(texts, policy or policies_under(setting), setting, predictor, progress)
     comparison = compare_policies(outcomes)

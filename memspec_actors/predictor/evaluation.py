@@ -12,6 +12,7 @@ from memspec_actors.errors import TraceError
 from memspec_actors.models.text.tokenizer import Tokenizer
 from memspec_actors.predictor.examples import Point, context_of, encode_all, prompt_hash, scheduling_points
 from memspec_actors.predictor.head import INPUTS, InputKind, ranked
+from memspec_actors.predictor.other_weights import note_untrained_weights
 from memspec_actors.predictor.ranker import ContextReader, PredictorRanker, open_artefact
 from memspec_actors.predictor.traces import TraceReader
 from memspec_actors.predictor.utility import UtilityParams
@@ -41,7 +42,8 @@ def evaluate(
     first-ranked draft over that of the best one, ``utility_share2`` that of the better of the first two, ``latency_us``
     the median time of one ranking that follows another at once (in a running engine a core has forgotten by the next
     one what it ran, and it takes more than twice as long), ``share_of_interval`` that over the time of an interval as
-    the trace measured it (None if it did not). Raises TraceError if the predictor was trained on one of the prompts.
+    the trace measured it (None if it did not). Raises TraceError if the predictor was trained on one of the prompts;
+    logs a warning if it was trained for other weights.
     """
     params = params or UtilityParams()
     encoder, file, heads, own = open_artefact(artefact)
@@ -50,6 +52,7 @@ def evaluate(
         raise TraceError(
             f"{traces}, line 1: traces {list(trace.header.drafts)}; the predictor ranks {list(file.drafts)}"
         )
+    note_untrained_weights(trace.header, file, Path(artefact))
     points = _points(trace, frozenset(file.trained_on), params)
     orders: dict[InputKind, list[list[int]]] = {}
     for number, kind in enumerate(INPUTS, 1):

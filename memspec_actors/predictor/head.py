@@ -21,6 +21,7 @@ __all__ = [
     "RankingHead",
     "load_heads",
     "ranked",
+    "read_description",
     "record_evaluation",
     "save_heads",
 ]
@@ -93,7 +94,7 @@ def save_heads(path: str | Path, file: HeadFile, heads: dict[InputKind, RankingH
 def load_heads(path: str | Path, hidden_size: int) -> tuple[HeadFile, dict[InputKind, RankingHead]]:
     """Read what `save_heads` wrote. Raises TraceError naming the file and what is wrong."""
     directory = Path(path)
-    file = _read_description(directory / "head.json")
+    file = read_description(directory)
     weights = directory / "head.safetensors"
     try:
         tensors = load_file(weights)
@@ -117,16 +118,14 @@ def load_heads(path: str | Path, hidden_size: int) -> tuple[HeadFile, dict[Input
 
 def record_evaluation(path: str | Path, evaluation: dict[str, Any]) -> None:
     """Add the figures of an evaluation to a predictor's provenance."""
-    file = _read_description(Path(path) / "head.json")
+    file = read_description(Path(path))
     changed = msgspec.structs.replace(file, provenance={**file.provenance, "evaluation": evaluation})
     _write_description(Path(path), changed)
 
 
-def _write_description(directory: Path, file: HeadFile) -> None:
-    (directory / "head.json").write_bytes(msgspec.json.format(msgspec.json.encode(file), indent=1) + b"\n")
-
-
-def _read_description(path: Path) -> HeadFile:
+def read_description(directory: Path) -> HeadFile:
+    """Read the head.json of a predictor directory. Raises TraceError naming the file and what is wrong."""
+    path = directory / "head.json"
     try:
         file = msgspec.json.decode(path.read_bytes(), type=HeadFile)
     except OSError as error:
@@ -136,3 +135,7 @@ def _read_description(path: Path) -> HeadFile:
     if file.format != HEAD_FORMAT or not file.drafts:
         raise TraceError(f"{path}: format {file.format!r} is not {HEAD_FORMAT!r}, or no drafts; train it again")
     return file
+
+
+def _write_description(directory: Path, file: HeadFile) -> None:
+    (directory / "head.json").write_bytes(msgspec.json.format(msgspec.json.encode(file), indent=1) + b"\n")

@@ -1,6 +1,7 @@
 """``memspec predictor``: what it hands to the predictor's functions, and what it prints of theirs."""
 
 from collections.abc import Callable
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,9 @@ import pytest
 
 from memspec_actors.cli import main
 from memspec_actors.predictor.prompts import Prompt
+from memspec_actors.predictor.traces import open_trace_writer
 from memspec_actors.predictor.training import TrainParams
+from memspec_actors.protocols.traces import TRACE_FORMAT, TraceHeader
 
 Calls = dict[str, tuple[tuple[Any, ...], dict[str, Any]]]
 
@@ -50,6 +53,30 @@ def config(tmp_path: Path) -> str:
     return str(path)
 
 
+@pytest.fixture
+def trace(tmp_path: Path) -> Path:
+    """A trace of drafts whose weights are those of the configured "a", and others than those of "b"."""
+    hashes = {}
+    for name in ("a", "b"):
+        (tmp_path / f"d{name}").mkdir()
+        (tmp_path / f"d{name}" / "model.safetensors").write_text(name)
+        hashes[name] = sha256(sha256(b"a").digest()).hexdigest()
+    header = TraceHeader(
+        format=TRACE_FORMAT,
+        target="of weights that are not here",
+        drafts=hashes,
+        draft_nbytes={"a": 1, "b": 1},
+        k=5,
+        max_new_tokens=1,
+        vocab_size=1,
+        eos_ids=(),
+        iteration_us=None,
+        versions={},
+    )
+    with open_trace_writer(tmp_path / "t", header):
+        return tmp_path / "t"
+
+
 def test_collect_traces_the_configured_models(
     calls: Calls, config: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -66,11 +93,13 @@ def test_collect_traces_the_configured_models(
     assert {"versions", "threads", "dtype", "emulated"} <= set(printed)
 
 
-def test_train_fits_the_trace(calls: Calls, config: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    options = ["--traces", "t", "--out", "o", "--encoder", "e", "--exclude", "x", "--seed", "3", "--json"]
+def test_train_fits_the_trace(
+    calls: Calls, config: str, trace: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    options = ["--traces", str(trace), "--out", "o", "--encoder", "e", "--exclude", "x", "--seed", "3", "--json"]
     assert main(["predictor", "train", "--config", config, *options]) == 0
     arguments, given = calls["train"]
-    assert arguments == (Path("t"), Path("e"), Path("o"))
+    assert arguments == (trace, Path("e"), Path("o"))
     assert given["params"] == TrainParams(seed=3, recent_tokens=32)
     assert (given["exclude"], given["tokenizer"]) == (Path("x"), "the tokenizer")
     assert calls["tokenizer"][0] == (tmp_path / "m",)
@@ -78,19 +107,32 @@ def test_train_fits_the_trace(calls: Calls, config: str, tmp_path: Path, capsys:
 
 
 def test_eval_judges_the_configured_predictor(
-    calls: Calls, config: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    calls: Calls, config: str, trace: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["predictor", "eval", "--config", config, "--traces", "t", "--json"]) == 0
-    assert calls["evaluate"][0] == (Path("t"), tmp_path / "p")
+    assert main(["predictor", "eval", "--config", config, "--traces", str(trace), "--json"]) == 0
+    assert calls["evaluate"][0] == (trace, tmp_path / "p")
     assert "collect" not in calls
     printed = msgspec.json.decode(capsys.readouterr().out)
     assert (printed["top2"], printed["mixed"], printed["threads"]) == (0.75, {"top1": 0.25}, 1)
 
 
-def test_figures_are_lines_to_read(calls: Calls, config: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_figures_are_lines_to_read(calls: Calls, config: str, trace: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Nobody finds a figure among braces and sixteen digits."""
-    assert main(["predictor", "eval", "--config", config, "--traces", "t"]) == 0
+    assert main(["predictor", "eval", "--config", config, "--traces", str(trace)]) == 0
     assert capsys.readouterr().out.startswith("top1: 0.3333\ntop2: 0.75\nmixed.top1: 0.25\nversions.memspec-actors: ")
+
+
+@pytest.mark.parametrize("command", [["train", "--out", "o"], ["eval"]])
+def test_a_trace_of_other_weights_than_configured_is_noted(
+    calls: Calls, config: str, trace: Path, command: list[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    """A draft that was trained on since would be ranked by what it was, and nobody would know why it is ranked badly.
+
+    The target's weights are not here, and nothing is said of them.
+    """
+    assert main(["predictor", *command, "--config", config, "--traces", str(trace)]) == 0
+    (noted,) = caplog.messages
+    assert noted.startswith("the trace is of other weights of draft 'b' than are configured: ")
 
 
 @pytest.mark.parametrize(("options", "num_prompts"), [([], 100), (["--quick"], 12)])

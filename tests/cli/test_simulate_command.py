@@ -123,6 +123,16 @@ def test_a_trace_without_free_runs_says_how_to_collect_them(
     assert "memspec predictor collect --free-runs" in capsys.readouterr().err
 
 
+def test_a_predictor_trained_for_other_weights_is_noted(traces: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """The embedded predictor knows drafts of these names, but not these: its figures are not the policy's."""
+    arguments = ["simulate", "--traces", str(traces), "--limit", "1", "--max-new-tokens", "20", "--json", "--policy"]
+    assert main([*arguments, "mab-async"]) == 0
+    assert not caplog.messages
+    assert main([*arguments, "memspec", "--policy", "memspec+"]) == 0
+    (noted,) = caplog.messages
+    assert noted.startswith("the trace is of other weights of the target, draft 'general', draft 'law' than the pred")
+
+
 def test_plans_are_written_for_an_oracle(traces: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "plans"
     options = ["--policy", "oracle-static", "--write-plan", str(path), "--capacity", "1", "--interval", "3"]

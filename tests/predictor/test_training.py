@@ -115,6 +115,21 @@ def test_provenance_says_what_the_head_was_made_from(make_trace: TraceMaker, enc
     assert (tmp_path / "out" / "model.safetensors").read_bytes() == (encoder_dir / "model.safetensors").read_bytes()
 
 
+def test_a_trace_of_other_weights_is_judged_and_noted(
+    make_trace: TraceMaker, encoder_dir: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """How a predictor does on a draft that was trained on since is worth knowing, but not what it was trained for."""
+    train(make_trace("train", 20), encoder_dir, tmp_path / "out", params=TrainParams(max_epochs=1, max_tokens=96))
+    other = make_trace("eval", 5, 9)
+    assert evaluate(other, tmp_path / "out")["num_points"] > 0
+    assert not caplog.messages
+    header, rest = other.read_bytes().split(b"\n", 1)
+    other.write_bytes(header.replace(b'"b":"b"', b'"b":"d"') + b"\n" + rest)
+    assert evaluate(other, tmp_path / "out")["num_points"] > 0
+    (noted,) = caplog.messages
+    assert noted.startswith(f"the trace is of other weights of draft 'b' than the predictor {tmp_path / 'out'} was")
+
+
 def test_too_little_data_is_reported(make_trace: TraceMaker, encoder_dir: Path, tmp_path: Path) -> None:
     with pytest.raises(TraceError, match="too few prompts"):
         train(make_trace("train", 1), encoder_dir, tmp_path / "out", params=TrainParams(max_tokens=96))
