@@ -1,4 +1,4 @@
-"""Every message between actors, and one union per actor of what it receives.
+"""Every message between actors, by who receives it: each actor's end in the union of all that it receives.
 
 Messages are immutable, hold no tensors, and name drafts by (name, load generation): a generation is a number that grows
 with every load, so a message about an earlier load of the same draft can never be mistaken for the present one.
@@ -53,11 +53,13 @@ __all__ = [
 ]
 
 
-WaitedFor = Literal["prediction", "load", "thresholds"]
-
-
 class Message(msgspec.Struct, frozen=True, tag=True, kw_only=True):
     """Base of all messages: frozen, tagged with the class name, keyword only."""
+
+
+# --- what messages carry ----------------------------------------------------------------------------------------------
+
+WaitedFor = Literal["prediction", "load", "thresholds"]
 
 
 class OutputSink(Protocol):
@@ -167,6 +169,9 @@ class WarmDraft(Message, frozen=True):
     draft: ResidentDraft
 
 
+DecoderMessage = Generate | Cancel | DraftRanking | ResidencyAnnounced | ThresholdsPublished | WarmDraft
+
+
 # --- to the Predictor -------------------------------------------------------------------------------------------------
 
 
@@ -194,32 +199,7 @@ class SchedulingPoint(Message, frozen=True):
     feedback: tuple[Feedback, ...]
 
 
-class IterationReport(Message, frozen=True):
-    """Report one iteration; ``draft`` None is a plain target step, ``desired`` the first choice of the ranking."""
-
-    request_id: str
-    interval: int
-    iteration: int
-    epoch: int
-    draft: ResidentDraft | None
-    desired: str | None
-    drafted: int
-    accepted: int
-    emitted: int
-    catch_up_tokens: int
-    catch_up_us: float
-    draft_us: float
-    verify_us: float
-    waited_us: float  # decoding stood still before it
-    waited_for: WaitedFor | None
-    signals: tuple[float, ...] = ()  # what the stop rule went by, of each drafted token
-    distances: tuple[float, ...] = ()  # of each verified token that was emitted, and of the rejected one
-    departures: tuple[int, ...] = ()  # positions of tokens accepted though the target's own choice was another
-
-    @property
-    def rejected(self) -> int:
-        """Return 1 if a drafted token was rejected and replaced, else 0: a text that ends earlier rejects nothing."""
-        return int(self.accepted < min(self.drafted, self.emitted))
+PredictorMessage = SchedulingPoint
 
 
 # --- to the CacheManager ----------------------------------------------------------------------------------------------
@@ -278,6 +258,14 @@ class LoadCancelled(Message, frozen=True):
     draft: ResidentDraft
 
 
+class LoadProgress(Message, frozen=True):
+    """Tell how much of a load is done; latest wins."""
+
+    draft: ResidentDraft
+    done_bytes: int
+    total_bytes: int
+
+
 class BackoffPassed(Message, frozen=True):
     """Tell the CacheManager that the back-off of a quarantined draft has passed (its own timer sends it)."""
 
@@ -297,6 +285,22 @@ class SteerDraft(Message, frozen=True):
 
 class GetResidency(Message, frozen=True):
     """Ask for a ResidencySnapshot."""
+
+
+CacheManagerMessage = (
+    DraftRanking
+    | ResidencyAck
+    | NowServing
+    | DraftActivated
+    | DraftWarmed
+    | LoadFinished
+    | LoadFailed
+    | LoadCancelled
+    | LoadProgress
+    | BackoffPassed
+    | SteerDraft
+    | GetResidency
+)
 
 
 # --- to the Loader ----------------------------------------------------------------------------------------------------
@@ -321,12 +325,7 @@ class ReleaseDraft(Message, frozen=True):
     draft: ResidentDraft
 
 
-class LoadProgress(Message, frozen=True):
-    """Tell how much of a load is done; latest wins."""
-
-    draft: ResidentDraft
-    done_bytes: int
-    total_bytes: int
+LoaderMessage = LoadDraft | CancelLoad | ReleaseDraft
 
 
 # --- to VerifierStats -------------------------------------------------------------------------------------------------
@@ -340,25 +339,36 @@ class SequenceStarted(Message, frozen=True):
     accept: str
 
 
+class IterationReport(Message, frozen=True):
+    """Report one iteration; ``draft`` None is a plain target step, ``desired`` the first choice of the ranking."""
+
+    request_id: str
+    interval: int
+    iteration: int
+    epoch: int
+    draft: ResidentDraft | None
+    desired: str | None
+    drafted: int
+    accepted: int
+    emitted: int
+    catch_up_tokens: int
+    catch_up_us: float
+    draft_us: float
+    verify_us: float
+    waited_us: float  # decoding stood still before it
+    waited_for: WaitedFor | None
+    signals: tuple[float, ...] = ()  # what the stop rule went by, of each drafted token
+    distances: tuple[float, ...] = ()  # of each verified token that was emitted, and of the rejected one
+    departures: tuple[int, ...] = ()  # positions of tokens accepted though the target's own choice was another
+
+    @property
+    def rejected(self) -> int:
+        """Return 1 if a drafted token was rejected and replaced, else 0: a text that ends earlier rejects nothing."""
+        return int(self.accepted < min(self.drafted, self.emitted))
+
+
 class GetStatistics(Message, frozen=True):
     """Ask for the statistics gathered since the engine was opened."""
 
 
-DecoderMessage = Generate | Cancel | DraftRanking | ResidencyAnnounced | ThresholdsPublished | WarmDraft
-PredictorMessage = SchedulingPoint
-CacheManagerMessage = (
-    DraftRanking
-    | ResidencyAck
-    | NowServing
-    | DraftActivated
-    | DraftWarmed
-    | LoadFinished
-    | LoadFailed
-    | LoadCancelled
-    | LoadProgress
-    | BackoffPassed
-    | SteerDraft
-    | GetResidency
-)
-LoaderMessage = LoadDraft | CancelLoad | ReleaseDraft
 VerifierStatsMessage = SequenceStarted | IterationReport | GetStatistics
