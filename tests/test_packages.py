@@ -1,37 +1,55 @@
-"""The packages and modules stand on each other as the docstring at the top draws it."""
+"""Packages and modules stand on each other as the docstrings of their packages draw it."""
 
 from graphlib import TopologicalSorter
+from importlib import import_module
 from pathlib import Path
+from types import ModuleType
+
+import pytest
 
 import memspec_actors
 from tests.import_order import drawn, imported, paths
 
 ROOT = Path(memspec_actors.__file__).parent
-LINES = drawn(memspec_actors)
 ENTRANCES = {"__init__", "__main__"}
+DRAWN = [
+    import_module(name)
+    for name in (
+        "memspec_actors",
+        *(f"memspec_actors.{each}" for each in ("predictor", "protocols", "scheduling", "speculation", "telemetry")),
+    )
+]
+
+packages = pytest.mark.parametrize("package", DRAWN, ids=lambda package: package.__name__)
 
 
-def test_all_are_drawn() -> None:
+def folder(package: ModuleType) -> Path:
+    return Path(str(package.__file__)).parent
+
+
+@packages
+def test_all_are_drawn(package: ModuleType) -> None:
     """A newcomer looks there for the place of a change."""
-    packages = [path.parent.name for path in ROOT.glob("*/__init__.py")]
-    modules = [path.stem for path in ROOT.glob("*.py") if path.stem not in ENTRANCES]
-    assert sorted(name for line in LINES for name in line) == sorted(packages + modules)
+    parts = [path.parent.name for path in folder(package).glob("*/__init__.py")]
+    parts += [path.stem for path in folder(package).glob("*.py") if path.stem not in ENTRANCES]
+    assert sorted(name for line in drawn(package) for name in line) == sorted(parts)
 
 
-def test_all_import_only_from_the_lines_above() -> None:
-    """Else what a package stands on, and so what a change of it can break, is not what is drawn."""
-    above = {"__version__"}
-    for line in LINES:
+@packages
+def test_all_import_only_from_the_lines_above(package: ModuleType) -> None:
+    """Else what a part stands on, and so what a change of it can break, is not what is drawn."""
+    above = {"__version__"} if package is memspec_actors else set()
+    for line in drawn(package):
         for name in line:
-            for file in (ROOT / f"{name}.py", *(ROOT / name).rglob("*.py")):
+            for file in (folder(package) / f"{name}.py", *(folder(package) / name).rglob("*.py")):
                 if file.exists():
-                    assert imported(file, memspec_actors) <= above | {name}, file
+                    assert imported(file, package) <= above | {name}, file
         above.update(line)
 
 
 def test_no_module_imports_one_that_imports_it() -> None:
     """Neither could be understood, or changed, without the other."""
-    parts = [name for line in LINES for name in line]
+    parts = [name for line in drawn(memspec_actors) for name in line]
     files = [file for name in parts for file in (ROOT / f"{name}.py", *(ROOT / name).rglob("*.py")) if file.exists()]
     modules = {_dotted(file): file for file in files}
     known = {name: {_module(path, modules) for path in paths(file)} - {None, name} for name, file in modules.items()}
