@@ -24,6 +24,8 @@ __all__ = ["measure_profile", "pass_ms"]
 WIDTHS = (1, 2, 4, 6, 8, 32, 128)
 CONTEXT = 128  # tokens read before what is timed
 REPEATS = 15
+DRAFTED = 5  # tokens of an iteration between two rankings
+ITERATIONS = 2  # as many make a core's caches lose what a ranking runs; more change nothing
 
 
 def measure_profile(config: Config) -> DeviceProfile:
@@ -48,22 +50,31 @@ def measure_profile(config: Config) -> DeviceProfile:
         catch_up_ms=long / CONTEXT,
         predict_ms=0.0
         if config.predictor.path is None
-        else _ranking_ms(_open_predictor(config.predictor.path, loadout)),
+        else _ranking_ms(_open_predictor(config.predictor.path, loadout), _decoding(loadout.target, draft)),
         load_ms=load_ms,
     )
 
 
-@torch.inference_mode()
 def pass_ms(runner: Runner, width: int) -> float:
     """Return the milliseconds of a pass over ``width`` tokens after `CONTEXT` others: the median of `REPEATS`."""
+    run = _passes(runner, width)
+    return median(run() for _ in range(REPEATS))
+
+
+@torch.inference_mode()
+def _passes(runner: Runner, width: int) -> Callable[[], float]:
+    """Return what runs one such pass, and tells its milliseconds."""
     context = min(CONTEXT, runner.max_positions - width)
     cache = runner.new_cache(context + width)
     runner.forward(_ids(context), cache, last_only=True)
-    times = []
-    for _ in range(REPEATS):
-        times.append(_timed_ms(lambda: runner.forward(_ids(width), cache)[0, 0].item()))  # a device's work is done then
+
+    @torch.inference_mode()
+    def run() -> float:
+        took = _timed_ms(lambda: runner.forward(_ids(width), cache)[0, 0].item())  # a device's work is done then
         cache.truncate(context)
-    return median(times)
+        return took
+
+    return run
 
 
 def _device(config: Config) -> str:
@@ -75,12 +86,30 @@ def _open_predictor(path: str, loadout: Loadout) -> PredictorRanker:
     return PredictorRanker.open(predictor_directory(path), tuple(loadout.plans), loadout.tokenizer)
 
 
-def _ranking_ms(ranker: Ranker) -> float:
+def _decoding(target: Runner, draft: Runner) -> Callable[[], None]:
+    """Return what does the work of the iterations between two rankings."""
+    drafting, verifying = _passes(draft, 1), _passes(target, DRAFTED + 1)
+
+    def decode() -> None:
+        for _ in range(ITERATIONS):
+            for _ in range(DRAFTED):
+                drafting()
+            verifying()
+
+    return decode
+
+
+def _ranking_ms(ranker: Ranker, decode: Callable[[], None]) -> float:
+    """Return the milliseconds of a ranking that finds a core as decoding leaves it: the median of `REPEATS`."""
     contexts = [
         RankingContext(prompt_ids=tuple(_ids(64)), recent_ids=tuple(_ids(64)), interval=interval, num_generated=64)
         for interval in range(1, REPEATS + 1)
     ]
-    return median(_timed_ms(partial(ranker.rank, context)) for context in contexts)
+    times = []
+    for context in contexts:
+        decode()
+        times.append(_timed_ms(partial(ranker.rank, context)))
+    return median(times)
 
 
 def _ids(count: int) -> Sequence[int]:

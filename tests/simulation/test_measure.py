@@ -1,13 +1,19 @@
 """If these fail, `--profile this-machine` simulates another machine, or a profile cannot be kept."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
 import pytest
+from torch import Tensor
 
 from memspec_actors.cli import main
 from memspec_actors.config import Config
 from memspec_actors.errors import ConfigError
+from memspec_actors.models.lean.runner import LeanRunner
+from memspec_actors.models.runner import Cache
+from memspec_actors.predictor.ranker import PredictorRanker
+from memspec_actors.scheduling.rankers import RankingContext
 from memspec_actors.simulation.measure import WIDTHS, measure_profile
 from memspec_actors.simulation.profile import open_profile
 
@@ -20,6 +26,28 @@ def test_a_measured_profile_is_kept_in_a_file(tmp_path: Path, capsys: pytest.Cap
     assert sorted(profile.target_ms) == list(WIDTHS)
     assert printed["draft_ms"] == profile.draft_ms
     assert min(profile.draft_ms, profile.catch_up_ms, profile.predict_ms, profile.load_s(1)) > 0
+
+
+def test_a_ranking_is_timed_as_decoding_leaves_the_core(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that follows another at once finds its code in the core's caches, and takes half as long as in an engine."""
+    now, passes = [0.0], [0]
+    forward = LeanRunner.forward
+
+    def verify(runner: LeanRunner, ids: Sequence[int], cache: Cache, last_only: bool = False) -> Tensor:
+        now[0] += 1.0
+        passes[0] += len(ids) == 6
+        return forward(runner, ids, cache, last_only)
+
+    def rank(ranker: PredictorRanker, context: RankingContext) -> None:
+        now[0] += 0.001 if passes[0] == 0 else 0.003
+        passes[0] = 0
+
+    monkeypatch.setattr("memspec_actors.simulation.measure.time.perf_counter", lambda: now[0])
+    monkeypatch.setattr(LeanRunner, "forward", verify)
+    monkeypatch.setattr(PredictorRanker, "rank", rank)
+    profile = measure_profile(Config())
+    assert profile.predict_ms == pytest.approx(3.0)
+    assert profile.draft_ms == profile.target_ms[6] == pytest.approx(1000.0)
 
 
 def test_without_a_draft_there_is_nothing_to_measure() -> None:
