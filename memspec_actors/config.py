@@ -89,33 +89,38 @@ class Config(Section, frozen=True, kw_only=True):
 
     def _with_paths_from(self, base: Path) -> Self:
         replace = msgspec.structs.replace
-        drafts = tuple(replace(draft, model=_located(draft.model, base)) for draft in self.drafts)
+        drafts = tuple(
+            replace(draft, model=_located(draft.model, base, f"[[drafts]] {draft.name} model")) for draft in self.drafts
+        )
         events = self.events
         if events.path is not None:
-            events = replace(events, path=_absolute(events.path, base))
+            events = replace(events, path=_absolute(events.path, base, "[events] path"))
         predictor = self.predictor
         if predictor.path is not None and zoo_name(predictor.path) is None:
-            predictor = replace(predictor, path=_absolute(predictor.path, base))
+            predictor = replace(predictor, path=_absolute(predictor.path, base, "[predictor] path"))
         schedule = self.schedule
         if schedule.plan is not None:
-            schedule = replace(schedule, plan=_absolute(schedule.plan, base))
+            schedule = replace(schedule, plan=_absolute(schedule.plan, base, "[schedule] plan"))
         serve = self.serve
         if serve.uds is not None:
-            serve = replace(serve, uds=_absolute(serve.uds, base))
-        target = replace(self.target, model=_located(self.target.model, base))
+            serve = replace(serve, uds=_absolute(serve.uds, base, "[serve] uds"))
+        target = replace(self.target, model=_located(self.target.model, base, "[target] model"))
         return replace(
             self, target=target, drafts=drafts, schedule=schedule, predictor=predictor, events=events, serve=serve
         )
 
 
-def _located(model: str, base: Path) -> str:
+def _located(model: str, base: Path, key: str) -> str:
     """Make a path absolute; an id on the hub is one only where no such directory exists."""
     by_name = zoo_name(model) is not None or (hub_model(model) is not None and not (base / model).exists())
-    return model if by_name else _absolute(model, base)
+    return model if by_name else _absolute(model, base, key)
 
 
-def _absolute(path: str, base: Path) -> str:
-    return str(base / expanded(path))
+def _absolute(path: str, base: Path, key: str) -> str:
+    try:
+        return str(base / expanded(path))
+    except ConfigError as error:
+        raise ConfigError(f"{key}: {error}") from error
 
 
 def _table(header: str, section: dict[str, object]) -> str:

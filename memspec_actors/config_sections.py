@@ -30,6 +30,7 @@ __all__ = [
 STOP, ACCEPT = "gain", "auto"  # the rules where nothing is said
 _DRAFT_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 _DEVICE = re.compile(r"cpu|cuda(:[0-9]{1,2})?|mps")
+MAX_THREADS = 1024  # OpenMP ends the process when it cannot start as many as it was told
 
 
 def require(holds: bool, key: str, value: object, expected: str) -> None:
@@ -72,11 +73,11 @@ class TargetConfig(Section, frozen=True, kw_only=True):
             self.device,
             '"cpu", "cuda", "cuda:N" or "mps"',
         )
-        require(
-            self.threads == "auto" or self.threads >= 1, "[target] threads", self.threads, 'an integer >= 1 or "auto"'
-        )
-        expected = "an integer >= 1"
-        require(self.background_threads >= 1, "[target] background_threads", self.background_threads, expected)
+        expected = f"an integer in [1, {MAX_THREADS}]"
+        holds = self.threads == "auto" or 1 <= self.threads <= MAX_THREADS
+        require(holds, "[target] threads", self.threads, f'{expected} or "auto"')
+        holds = 1 <= self.background_threads <= MAX_THREADS
+        require(holds, "[target] background_threads", self.background_threads, expected)
 
     @property
     def num_threads(self) -> int:

@@ -62,8 +62,14 @@ def init(
 def check(config: ConfigOption = None) -> None:
     """Check a configuration: keys, values, rules, directories."""
     from memspec_actors.cli.config_check import check_config
+    from memspec_actors.errors import ConfigError, UsageError
 
     loaded = load_config(config)
-    check_config(loaded)
+    try:
+        check_config(loaded)
+    except UsageError as error:
+        if config is None:
+            raise
+        raise ConfigError(f"{config}: {error}") from error
     names = ", ".join(draft.name for draft in loaded.drafts) or "none"
     typer.echo(f"ok: target {loaded.target.model}, drafts {names}, policy {loaded.schedule.policy}")

@@ -130,4 +130,5 @@ def test_check_finds_what_would_fail(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert main(["config", "check", "--config", str(path)]) == 2
     error = capsys.readouterr().err
     assert named in error
+    assert str(path) in error
     assert error.count("\n") == 1
