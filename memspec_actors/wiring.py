@@ -33,6 +33,26 @@ from memspec_actors.telemetry.event_log import EventLog
 
 __all__ = ["Parts", "Wired", "wire"]
 
+_CONTROL = MailboxPolicy(capacity=1024)
+_PREDICTOR = MailboxPolicy(latest={SchedulingPoint: lambda _: None})
+_CACHE_MANAGER = MailboxPolicy(
+    capacity=1024, latest={DraftRanking: lambda _: None, LoadProgress: lambda progress: progress.draft}
+)
+_DECODER = MailboxPolicy(
+    capacity=1024,
+    latest={
+        ResidencyAnnounced: lambda _: None,
+        DraftRanking: lambda _: None,
+        ThresholdsPublished: lambda _: None,
+        # One of a kind, and their senders cannot wait: however many requests crowd the mailbox, these get in.
+        WarmDraft: lambda warm: warm.draft,
+        Cancel: lambda cancel: cancel.request_id,
+    },
+    # Else each load would wait for the end of an iteration, before it begins and before its draft can be used.
+    beside=frozenset({WarmDraft}),
+    early=frozenset({ResidencyAnnounced}),
+)
+
 
 @dataclass(frozen=True, kw_only=True)
 class Parts:
@@ -73,12 +93,12 @@ def wire(parts: Parts, observer: Callable[[RuntimeEvent], None]) -> Wired:
     verifier_stats = system.spawn(
         "verifier_stats",
         lambda: VerifierStats(parts.counters, parts.adaptations, decoder, parts.log),
-        mailbox=MailboxPolicy(capacity=1024),
+        mailbox=_CONTROL,
     )
     loader = system.spawn(
         "loader",
         lambda: Loader(reader=parts.reader, runners=parts.runners, cache_manager=cache_manager, workers=load),
-        mailbox=MailboxPolicy(capacity=1024),
+        mailbox=_CONTROL,
     )
     cache_manager: ActorRef[CacheManagerMessage] = system.spawn(
         "cache_manager",
@@ -90,16 +110,27 @@ def wire(parts: Parts, observer: Callable[[RuntimeEvent], None]) -> Wired:
             log=parts.log,
             on_progress=parts.on_progress,
         ),
-        mailbox=MailboxPolicy(
-            capacity=1024, latest={DraftRanking: lambda _: None, LoadProgress: lambda progress: progress.draft}
-        ),
+        mailbox=_CACHE_MANAGER,
     )
     predictor = system.spawn(
         "predictor",
         lambda: Predictor(pool=pool, decoder=decoder, cache_manager=cache_manager, workers=rank, log=parts.log),
-        mailbox=MailboxPolicy(latest={SchedulingPoint: lambda _: None}),
+        mailbox=_PREDICTOR,
     )
-    setup = DecoderSetup(
+    setup = _decoder_setup(parts, decode, warm)
+    peers = DecoderPeers(predictor=predictor, cache_manager=cache_manager, verifier_stats=verifier_stats)
+    decoder: ActorRef[DecoderMessage] = system.spawn("decoder", lambda: Decoder(setup, peers), mailbox=_DECODER)
+    return Wired(
+        system=system,
+        decoder=decoder,
+        cache_manager=cache_manager,
+        verifier_stats=verifier_stats,
+        workers=(decode, warm, rank, load),
+    )
+
+
+def _decoder_setup(parts: Parts, decode: Workers, warm: Workers) -> DecoderSetup:
+    return DecoderSetup(
         open_session=parts.open_session,
         policy_of=parts.policy_of,
         runners=parts.runners,
@@ -110,30 +141,4 @@ def wire(parts: Parts, observer: Callable[[RuntimeEvent], None]) -> Wired:
         residency_counts=lambda: parts.residency.counts,
         emulated_storage=parts.reader.emulated,
         log=parts.log,
-    )
-    peers = DecoderPeers(predictor=predictor, cache_manager=cache_manager, verifier_stats=verifier_stats)
-    decoder: ActorRef[DecoderMessage] = system.spawn(
-        "decoder",
-        lambda: Decoder(setup, peers),
-        mailbox=MailboxPolicy(
-            capacity=1024,
-            latest={
-                ResidencyAnnounced: lambda _: None,
-                DraftRanking: lambda _: None,
-                ThresholdsPublished: lambda _: None,
-                # One of a kind, and their senders cannot wait: however many requests crowd the mailbox, these get in.
-                WarmDraft: lambda warm: warm.draft,
-                Cancel: lambda cancel: cancel.request_id,
-            },
-            # Else each load would wait for the end of an iteration, before it begins and before its draft can be used.
-            beside=frozenset({WarmDraft}),
-            early=frozenset({ResidencyAnnounced}),
-        ),
-    )
-    return Wired(
-        system=system,
-        decoder=decoder,
-        cache_manager=cache_manager,
-        verifier_stats=verifier_stats,
-        workers=(decode, warm, rank, load),
     )
