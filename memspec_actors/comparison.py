@@ -10,11 +10,22 @@ import msgspec
 from memspec_actors.errors import UsageError
 from memspec_actors.protocols.results import GenerationResult, Share
 
-__all__ = ["BASE", "STRICT", "STRICT_DRAFT", "Outcome", "PolicyComparison", "Row", "compare_policies", "geomean"]
+__all__ = [
+    "BASE",
+    "SHARES",
+    "STRICT",
+    "STRICT_DRAFT",
+    "Outcome",
+    "PolicyComparison",
+    "Row",
+    "compare_policies",
+    "geomean",
+]
 
 BASE = "general-static"
 STRICT_DRAFT = "general-strict"  # a general draft that got as much training as the specialists
 STRICT = f"static:{STRICT_DRAFT}"
+SHARES = ("desired", "fallback", "target_only", "catch_up", "prediction", "waited")  # as they are shown
 
 
 class Outcome(NamedTuple):

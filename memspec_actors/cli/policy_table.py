@@ -2,19 +2,14 @@
 
 from operator import attrgetter
 from statistics import fmean
-from typing import TYPE_CHECKING
 
 from memspec_actors.cli.output import Row, figures_table, wide_console
-
-if TYPE_CHECKING:
-    from memspec_actors.comparison import PolicyComparison
+from memspec_actors.comparison import SHARES, PolicyComparison
 
 __all__ = ["print_policies"]
 
-SHARES = ("desired", "fallback", "target_only", "catch_up", "prediction", "waited")
 
-
-def print_policies(comparison: "PolicyComparison", title: str) -> None:
+def print_policies(comparison: PolicyComparison, title: str) -> None:
     """Print one line per policy, means over data sets: speed, and below it how decode time was split."""
     console = wide_console()
     console.print(figures_table(_speeds(comparison), title))
@@ -22,7 +17,7 @@ def print_policies(comparison: "PolicyComparison", title: str) -> None:
     console.print(figures_table(_shares(comparison), "share of decode time"))
 
 
-def _speeds(comparison: "PolicyComparison") -> list[Row]:
+def _speeds(comparison: PolicyComparison) -> list[Row]:
     strict = comparison.steady_strict
     return [
         {
@@ -38,7 +33,7 @@ def _speeds(comparison: "PolicyComparison") -> list[Row]:
     ]
 
 
-def _shares(comparison: "PolicyComparison") -> list[Row]:
+def _shares(comparison: PolicyComparison) -> list[Row]:
     return [
         {
             "policy": policy,
@@ -48,6 +43,6 @@ def _shares(comparison: "PolicyComparison") -> list[Row]:
     ]
 
 
-def _mean(comparison: "PolicyComparison", policy: str, figure: str) -> float:
+def _mean(comparison: PolicyComparison, policy: str, figure: str) -> float:
     """Return the mean of a figure, named by its dotted path in a row, over data sets."""
     return fmean(map(attrgetter(figure), (row for row in comparison.rows if row.policy == policy)))

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 from memspec_actors.bench.adasd_figure import check_plotting, draw_speedups
 from memspec_actors.bench.paper.figures import cell, comparison, datasets, focus
 from memspec_actors.bench.paper.finding import Finding
-from memspec_actors.comparison import BASE, STRICT, PolicyComparison, geomean
+from memspec_actors.comparison import BASE, SHARES, STRICT, PolicyComparison, geomean
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 __all__ = ["picture"]
 
-SHARES = {
+COLOURS = {
     "desired": "#4878a8",
     "fallback": "#d1605e",
     "target_only": "#b8b8b8",
@@ -81,9 +81,9 @@ def _breakdown(axes: "Axes", finding: Finding) -> None:
     policies = list(found.geomean)
     rows = [cell(found, focus(found), policy) for policy in policies]
     bottom = [0.0] * len(rows)
-    for kind, colour in SHARES.items():
+    for kind in SHARES:
         heights = [getattr(each.share, kind) / each.normalized for each in rows]
-        axes.bar([_named(policy) for policy in policies], heights, 0.6, bottom, label=kind, color=colour)
+        axes.bar([_named(policy) for policy in policies], heights, 0.6, bottom, label=kind, color=COLOURS[kind])
         bottom = [below + height for below, height in zip(bottom, heights, strict=True)]
     axes.set_ylabel("time per token\nover general-static")
     axes.legend(fontsize=7, ncols=6, loc="lower center", bbox_to_anchor=(0.5, 1.0), frameon=False)

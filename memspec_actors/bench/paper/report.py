@@ -9,12 +9,11 @@ from memspec_actors.bench.paper.figures import cell, datasets, focus
 from memspec_actors.bench.paper.finding import Finding
 from memspec_actors.bench.paper.method_tables import method_tables
 from memspec_actors.bench.paper.table import Table
-from memspec_actors.comparison import BASE, STRICT, PolicyComparison
+from memspec_actors.comparison import BASE, SHARES, STRICT, PolicyComparison
 
 __all__ = ["Report", "Section", "compose", "verdict_table"]
 
 OVER_GENERAL = "Throughput from the first draft on, over general-static / over the strict general draft"
-SHARES = ("desired", "fallback", "target_only", "catch_up", "prediction", "waited")
 
 
 @dataclass(frozen=True)
