@@ -11,6 +11,8 @@ from memspec_actors.zoo.world import DOMAINS, Request, sample_request
 __all__ = ["MIXED", "DataSet", "Task", "file_dataset", "zoo_datasets"]
 
 MIXED = "mixed"
+NUM_ITEMS = (2, 3, 4)  # of a request
+SEED = "eval:bench"
 
 
 class Task(NamedTuple):
@@ -28,15 +30,15 @@ class DataSet(NamedTuple):
     tasks: tuple[Task, ...]
 
 
-def zoo_datasets(num_prompts: int, *, num_items: Sequence[int] = (2, 3, 4), seed: str = "eval:bench") -> list[DataSet]:
+def zoo_datasets(num_prompts: int) -> list[DataSet]:
     """Draw ``num_prompts`` held-out requests of each domain, and as many in which neighbours differ in domain."""
-    rng = random.Random(seed)
+    rng = random.Random(SEED)
     names: list[str | None] = [*DOMAINS, None]
     return [
         DataSet(
             domain or MIXED,
             domain,
-            tuple(_task(rng, _phases(rng, domain, rng.choice(num_items))) for _ in range(num_prompts)),
+            tuple(_task(rng, _phases(rng, domain, rng.choice(NUM_ITEMS))) for _ in range(num_prompts)),
         )
         for domain in names
     ]

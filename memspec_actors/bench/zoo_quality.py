@@ -28,6 +28,8 @@ MIXED = "mixed"
 KINDS = (*DOMAINS, MIXED)
 GROUPS: Mapping[str, tuple[str, ...]] = {"single": DOMAINS, "mixed": (MIXED,), "all": KINDS}
 DRAFT_LENGTH, INTERVAL, MAX_NEW_TOKENS = 5, 4, 420
+CONTEXT, REPEATS = 150, 30  # tokens before those whose time is taken, and how many those are
+SEED = "eval:requests"
 
 Chooser = Callable[[TraceRecord, int], str]  # names the draft at a scheduling point: at this position
 
@@ -73,13 +75,13 @@ def evaluate(weights: Path, drafts: Sequence[str], *, num_single: int = 24, num_
         quality=measure_quality(answers, tokenizer),
         acceptance={kind: _acceptance(_of_kinds(traces, (kind,)), drafts) for kind in KINDS},
         gains={name: _gains(traces, name, drafts) for name in (GENERAL, STRICT) if name in drafts},
-        cost_ratio=cost_ratio(import_network(weights / "target"), import_network(weights / GENERAL)),
+        cost_ratio=_cost_ratio(import_network(weights / "target"), import_network(weights / GENERAL)),
     )
 
 
-def evaluation_requests(num_single: int, num_mixed: int, seed: str = "eval:requests") -> list[tuple[str, Request]]:
+def evaluation_requests(num_single: int, num_mixed: int) -> list[tuple[str, Request]]:
     """Write held-out requests: `num_single` a domain, of one to four items, and `num_mixed` of two to four domains."""
-    rng = random.Random(seed)
+    rng = random.Random(SEED)
     requests = [
         (domain, sample_request(rng, (domain,) * (1 + i % 4), "eval")) for domain in DOMAINS for i in range(num_single)
     ]
@@ -163,23 +165,23 @@ def _tokens_per_iteration(traces: Sequence[TraceRecord], policy: Callable[[Trace
     return sum(run.tokens for run in runs) / max(1, sum(run.iterations for run in runs))
 
 
-def cost_ratio(target: Network, draft: Network, *, context: int = 150, repeats: int = 30) -> float:
-    """Give the draft's time for one token over the target's: float32, one thread, after `context` tokens."""
+def _cost_ratio(target: Network, draft: Network) -> float:
+    """Give the draft's time for one token over the target's: float32, one thread, after `CONTEXT` tokens."""
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
-        return _token_seconds(draft, context, repeats) / _token_seconds(target, context, repeats)
+        return _token_seconds(draft) / _token_seconds(target)
     finally:
         torch.set_num_threads(threads)
 
 
 @torch.inference_mode()
-def _token_seconds(network: Network, context: int, repeats: int) -> float:
+def _token_seconds(network: Network) -> float:
     memories = [Memory() for _ in network.layers()]
-    network.extend(torch.zeros(1, context, dtype=torch.long), torch.ones(1, context, dtype=torch.bool), memories)
+    network.extend(torch.zeros(1, CONTEXT, dtype=torch.long), torch.ones(1, CONTEXT, dtype=torch.bool), memories)
     times = []
-    for i in range(repeats):
-        mask = torch.ones(1, context + i + 1, dtype=torch.bool)
+    for i in range(REPEATS):
+        mask = torch.ones(1, CONTEXT + i + 1, dtype=torch.bool)
         began = time.perf_counter()
         network.extend(torch.zeros(1, 1, dtype=torch.long), mask, memories)
         times.append(time.perf_counter() - began)

@@ -8,7 +8,7 @@ from itertools import islice
 import msgspec
 
 from memspec_actors.protocols.events import Event
-from memspec_actors.telemetry.event_log import Clock, system_clock
+from memspec_actors.telemetry.event_log import system_clock
 
 __all__ = ["EventFeed"]
 
@@ -23,8 +23,7 @@ class EventFeed:
     The numbers are those of a complete event log of the same engine: nothing is left out.
     """
 
-    def __init__(self, *, clock: Clock = system_clock, kept: int = KEPT_EVENTS, collect_s: float = COLLECT_S) -> None:
-        self._clock = clock
+    def __init__(self, *, kept: int = KEPT_EVENTS, collect_s: float = COLLECT_S) -> None:
         self._kept: deque[bytes] = deque(maxlen=kept)
         self._newest = 0
         self._changed = asyncio.Event()
@@ -40,7 +39,7 @@ class EventFeed:
     def add(self, event: Event) -> None:
         """Take an event in."""
         self._newest += 1
-        ts, mono = self._clock()
+        ts, mono = system_clock()
         self._kept.append(self._encode(msgspec.structs.replace(event, seq=self._newest, ts=ts, mono=mono)))
         self._wake()
 

@@ -16,7 +16,8 @@ class DistillSettings(msgspec.Struct, frozen=True, kw_only=True):
     ``target`` and ``draft`` are model directories. The target answers greedily, or at a ``temperature``. The loss is
     the cross-entropy of its answers and, weighted by ``logits_weight`` against that, the divergence of the draft's
     distribution from the target's, over its ``top_k`` likeliest ids (0: all). Without ``learning_rate`` it is 0.25
-    divided by the draft's width. Raises ConfigError for numbers out of range.
+    divided by the draft's width. Acceptance is that of ``k`` drafted tokens per iteration. Raises ConfigError for
+    numbers out of range.
     """
 
     target: str

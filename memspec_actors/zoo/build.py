@@ -17,7 +17,7 @@ from memspec_actors.zoo.distill import Answers, load_answers, save_answers, targ
 from memspec_actors.zoo.induction import plant_induction
 from memspec_actors.zoo.network import Network, Shape
 from memspec_actors.zoo.tokenizer import VOCAB_SIZE, train_tokenizer, write_tokenizer
-from memspec_actors.zoo.training import Progress, Schedule, grow, train
+from memspec_actors.zoo.training import Schedule, StageProgress, grow, train
 from memspec_actors.zoo.world import DOMAINS
 
 __all__ = ["GENERAL", "QUICK", "STAGES", "STRICT", "Recipe", "build"]
@@ -26,7 +26,7 @@ GENERAL = DOMAINS[0]
 SPECIALISTS = DOMAINS[1:]
 STRICT = "general-strict"
 STAGES = ("tokenizer", "target-start", "target", "answers", GENERAL, *SPECIALISTS, STRICT)
-Report = Callable[[Progress], None]
+Report = Callable[[StageProgress], None]
 
 
 class Recipe(msgspec.Struct, frozen=True, kw_only=True):

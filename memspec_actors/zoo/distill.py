@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 import msgspec
@@ -23,18 +23,11 @@ MAX_NEW_TOKENS = 240
 Answers = Mapping[str, tuple[Document, ...]]
 
 
-def target_answers(
-    target: Network,
-    tokenizer: Tokenizer,
-    num_requests: int,
-    *,
-    seed: str = "train:answers",
-    on_chunk: Callable[[int], None] = lambda num_tokens: None,
-) -> Answers:
+def target_answers(target: Network, tokenizer: Tokenizer, num_requests: int) -> Answers:
     """Give, by domain, the target's greedy answers to `num_requests` one- and two-item requests of each domain."""
     answers: dict[str, tuple[Document, ...]] = {}
     for domain in DOMAINS:
-        rng = random.Random(f"{seed}:{domain}")
+        rng = random.Random(f"train:answers:{domain}")
         requests = [sample_request(rng, (domain,) * (1 + (i % 4 == 0))) for i in range(num_requests)]
         texts = [BOS + request.prompt_text for request in requests]
         prompts = sorted((entry.ids for entry in tokenizer.encode_batch(texts, add_special_tokens=False)), key=len)
@@ -43,7 +36,6 @@ def target_answers(
             rows = prompts[start : start + CHUNK]
             outputs = greedy(target, rows, max_new_tokens=MAX_NEW_TOKENS)
             documents += zip(rows, outputs, strict=True)
-            on_chunk(sum(len(output) for output in outputs))
         answers[domain] = tuple(documents)
     return answers
 

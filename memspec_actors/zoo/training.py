@@ -18,13 +18,12 @@ from torch import nn
 from memspec_actors.zoo.batches import IGNORED, Source, batches
 from memspec_actors.zoo.network import Block, Network
 
-__all__ = ["Progress", "Schedule", "grow", "train"]
+__all__ = ["Schedule", "StageProgress", "grow", "train"]
 
 WARMUP_STEPS = 30
-REFERENCE_WIDTH = (
-    128  # learning rates are stated for this width; matrices of wider networks learn proportionally slower
-)
+REFERENCE_WIDTH = 128  # that learning rates are stated for; matrices of wider networks learn proportionally slower
 SMOOTHING = 0.97
+REPORT_EVERY_S, SAVE_EVERY_S = 5.0, 60.0
 
 
 class Schedule(msgspec.Struct, frozen=True, kw_only=True):
@@ -47,7 +46,7 @@ class Schedule(msgspec.Struct, frozen=True, kw_only=True):
         return self.peak * fall * min(1.0, (step + 1) / WARMUP_STEPS)
 
 
-class Progress(msgspec.Struct, frozen=True, kw_only=True):
+class StageProgress(msgspec.Struct, frozen=True, kw_only=True):
     """How far a stage has come; `loss` is the smoothed training loss in nats per token."""
 
     stage: str
@@ -73,9 +72,7 @@ def train(
     *,
     checkpoint: Path,
     stage: str,
-    on_progress: Callable[[Progress], None] = lambda progress: None,
-    report_every_s: float = 5.0,
-    save_every_s: float = 60.0,
+    on_progress: Callable[[StageProgress], None] = lambda progress: None,
 ) -> float:
     """Train `network` in place and give its smoothed loss; goes on from `checkpoint` if that exists."""
     optimizer = make_optimizer(network, schedule.peak)
@@ -87,10 +84,10 @@ def train(
             _set_rate(optimizer, schedule.rate(state.tokens, state.step) / schedule.peak)
             _step(network, optimizer, next(stream), state)
             now = time.monotonic()
-            if now - reported >= report_every_s or state.tokens >= schedule.tokens:
+            if now - reported >= REPORT_EVERY_S or state.tokens >= schedule.tokens:
                 reported = now
                 on_progress(_progress(stage, schedule, state, now - began))
-            if now - saved >= save_every_s:
+            if now - saved >= SAVE_EVERY_S:
                 saved = now
                 _save(checkpoint, network, optimizer, state)
     except BaseException:
@@ -99,8 +96,8 @@ def train(
     return state.loss
 
 
-def _progress(stage: str, schedule: Schedule, state: TrainingState, elapsed_s: float) -> Progress:
-    return Progress(
+def _progress(stage: str, schedule: Schedule, state: TrainingState, elapsed_s: float) -> StageProgress:
+    return StageProgress(
         stage=stage, tokens=state.tokens, total_tokens=schedule.tokens, loss=state.loss, elapsed_s=elapsed_s
     )
 

@@ -11,7 +11,7 @@ from memspec_actors.errors import UsageError
 from memspec_actors.zoo import training
 from memspec_actors.zoo.build import QUICK, STAGES, build
 from memspec_actors.zoo.checkpoint import import_network
-from memspec_actors.zoo.training import Progress
+from memspec_actors.zoo.training import StageProgress
 
 MODELS = ("target", "general", "general-strict", "code", "math", "law", "medical")
 
@@ -77,7 +77,7 @@ def test_interrupted_stage_goes_on_to_the_same_weights(
         interrupt_at("target-start", patch)
         with pytest.raises(Interrupt):
             build(tmp_path, recipe=QUICK, stages=("target-start",))
-    seen: list[Progress] = []
+    seen: list[StageProgress] = []
     build(tmp_path, recipe=QUICK, stages=("target-start", "target"), on_progress=seen.append)
     assert (tmp_path / "target" / "model.safetensors").read_bytes() == (
         built / "target" / "model.safetensors"
