@@ -9,7 +9,7 @@ from typing import assert_never
 from memspec_actors.errors import MemSpecError
 from memspec_actors.models.drafting.draft_cache import BoundDraft
 from memspec_actors.models.drafting.reader import DraftReader
-from memspec_actors.models.weights.loading import Progress
+from memspec_actors.models.weights.loading import ByteProgress
 from memspec_actors.protocols.messages import (
     CacheManagerMessage,
     CancelLoad,
@@ -99,7 +99,7 @@ class Loader(Actor[LoaderMessage]):
         self._runners[draft] = BoundDraft(draft, runner, num_common)
         return LoadFinished(draft=draft, nbytes=report.nbytes, wall_us=report.wall_s * 1e6, emulated=report.emulated)
 
-    def _progress_of(self, draft: ResidentDraft) -> Progress:
+    def _progress_of(self, draft: ResidentDraft) -> ByteProgress:
         """Return a function for the worker thread that tells the CacheManager how far a load is, now and then.
 
         Every word of it wakes the loop's thread, which takes Python's lock from decoding.

@@ -11,13 +11,13 @@ from tempfile import TemporaryDirectory
 from memspec_actors.bench.datasets import MIXED
 from memspec_actors.bench.domain_knowledge import domain_knowledge
 from memspec_actors.bench.replays import collect_traces
-from memspec_actors.cli.output import Progress
 from memspec_actors.cli.study import Measured, run_study
 from memspec_actors.config import Config
 from memspec_actors.loadout import model_directory
 from memspec_actors.models.text.tokenizer import Tokenizer
 from memspec_actors.predictor.evaluation import evaluate
 from memspec_actors.predictor.ranker import predictor_directory
+from memspec_actors.progress import Progress
 
 
 def measure(config: Config, arguments: Namespace, progress: Progress) -> Measured:

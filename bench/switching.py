@@ -5,9 +5,9 @@ On this machine's own storage, of which the embedded drafts ask little; other st
 
 from argparse import Namespace
 
-from memspec_actors.cli.output import Progress
 from memspec_actors.cli.study import Measured, run_study
 from memspec_actors.config import Config
+from memspec_actors.progress import Progress
 from memspec_actors.simulation.measure import measure_profile
 
 DRAFTED, MISSED = 5, 32  # tokens drafted in an iteration; tokens that the draft switched to has not read

@@ -10,7 +10,6 @@ from tempfile import TemporaryDirectory
 
 from memspec_actors.bench.paper.evaluation import LEFT_OUT, without
 from memspec_actors.bench.replays import collect_traces, lazy_predictor
-from memspec_actors.cli.output import Progress
 from memspec_actors.cli.replay_study import add_replay_arguments, open_replays, replayed
 from memspec_actors.cli.study import Measured, run_study
 from memspec_actors.config import Config
@@ -18,6 +17,7 @@ from memspec_actors.loadout import model_directory
 from memspec_actors.models.text.tokenizer import Tokenizer
 from memspec_actors.predictor.ranker import predictor_directory
 from memspec_actors.predictor.training import TrainParams, train
+from memspec_actors.progress import Progress
 
 POLICIES = ("hedge", "memspec", "memspec+", "domain-oracle")
 

@@ -10,11 +10,11 @@ from msgspec.structs import replace
 from memspec_actors.bench.datasets import zoo_datasets
 from memspec_actors.bench.paper.finding import read_finding
 from memspec_actors.bench.policies import PLAN_LENGTH, run_policies, throttled
-from memspec_actors.cli.output import Progress
 from memspec_actors.cli.study import Measured, at_least_one, run_study
 from memspec_actors.comparison import BASE, STRICT, PolicyComparison, compare_policies
 from memspec_actors.config import Config
 from memspec_actors.methods import stopping_by
+from memspec_actors.progress import Progress
 
 __all__ = ["decode_study"]
 

@@ -15,7 +15,6 @@ if TYPE_CHECKING:
 
 __all__ = [
     "JsonOption",
-    "Progress",
     "Row",
     "circumstances",
     "figures_table",

@@ -6,10 +6,10 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from memspec_actors.bench.replays import Replays, collect_traces, lazy_predictor, open_texts
-from memspec_actors.cli.output import Progress
 from memspec_actors.cli.study import Measured, run_study
 from memspec_actors.comparison import PolicyComparison
 from memspec_actors.config import Config
+from memspec_actors.progress import Progress
 from memspec_actors.simulation.profile import open_profile
 
 __all__ = ["ORIN_NANO", "add_replay_arguments", "open_replays", "replay_study", "replayed"]

@@ -13,10 +13,11 @@ import torch
 
 from memspec_actors.bench.paper.finding import Finding, check_finding, machine, write_finding
 from memspec_actors.cli.exit_codes import exit_code_of
-from memspec_actors.cli.output import Progress, circumstances, progress_bars
+from memspec_actors.cli.output import circumstances, progress_bars
 from memspec_actors.cli.policy_table import print_policies
 from memspec_actors.comparison import PolicyComparison
 from memspec_actors.config import Config
+from memspec_actors.progress import Progress
 
 __all__ = ["Measured", "at_least_one", "run_study"]
 

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from memspec_actors.models.drafting.reader import ReadDraft
 from memspec_actors.models.runner import Runner
 from memspec_actors.models.weights.layout import ALIGNMENT
-from memspec_actors.models.weights.loading import Cancelled, LoadReport, Progress
+from memspec_actors.models.weights.loading import ByteProgress, Cancelled, LoadReport
 from memspec_actors.protocols.messages import Placement
 from memspec_actors.protocols.requests import GenerationRequest, SamplingParams
 from memspec_actors.protocols.results import GenerationResult
@@ -149,7 +149,9 @@ class _TracedReader:
         self._vocab_size = vocab_size
         self._profile = profile
 
-    def read(self, draft: str, placements: Sequence[Placement], cancelled: Cancelled, progress: Progress) -> ReadDraft:
+    def read(
+        self, draft: str, placements: Sequence[Placement], cancelled: Cancelled, progress: ByteProgress
+    ) -> ReadDraft:
         nbytes = sum(placement.nbytes for placement in placements)
         if cancelled():
             return ReadDraft(LoadReport(0, 0.0, True, True), None, self._vocab_size)

@@ -8,7 +8,7 @@ import anyio
 
 from memspec_actors.actors import Loader
 from memspec_actors.models.drafting.reader import ReadDraft
-from memspec_actors.models.weights.loading import Cancelled, LoadReport, Progress
+from memspec_actors.models.weights.loading import ByteProgress, Cancelled, LoadReport
 from memspec_actors.protocols.messages import (
     CacheManagerMessage,
     LoadCancelled,
@@ -31,11 +31,13 @@ class ToyReader:
 
     emulated = False
 
-    def read(self, draft: str, placements: Sequence[Placement], cancelled: Cancelled, progress: Progress) -> ReadDraft:
+    def read(
+        self, draft: str, placements: Sequence[Placement], cancelled: Cancelled, progress: ByteProgress
+    ) -> ReadDraft:
         self.work(cancelled, progress)
         return ReadDraft(LoadReport(0, 0.0, self.emulated, True), None, 17)
 
-    def work(self, cancelled: Cancelled, progress: Progress) -> None:
+    def work(self, cancelled: Cancelled, progress: ByteProgress) -> None:
         raise NotImplementedError
 
 
@@ -48,7 +50,7 @@ class EndlessReader(ToyReader):
         self.begun = threading.Event()
         self.stopped_early = False
 
-    def work(self, cancelled: Cancelled, progress: Progress) -> None:
+    def work(self, cancelled: Cancelled, progress: ByteProgress) -> None:
         self.begun.set()
         for _ in range(PATIENCE):
             if cancelled():
@@ -60,7 +62,7 @@ class EndlessReader(ToyReader):
 class TalkativeReader(ToyReader):
     """Tell of every byte, faster than anybody could look at."""
 
-    def work(self, cancelled: Cancelled, progress: Progress) -> None:
+    def work(self, cancelled: Cancelled, progress: ByteProgress) -> None:
         for done in range(1, NUM_BYTES + 1):
             progress(done, NUM_BYTES)
 

@@ -9,7 +9,7 @@ from memspec_actors.models.drafting.draft_cache import BoundDraft
 from memspec_actors.models.drafting.reader import ReadDraft
 from memspec_actors.models.session import DecodeSession
 from memspec_actors.models.testing import ToyRunner, ToyText
-from memspec_actors.models.weights.loading import Cancelled, LoadReport, Progress
+from memspec_actors.models.weights.loading import ByteProgress, Cancelled, LoadReport
 from memspec_actors.protocols.feedback import Feedback
 from memspec_actors.protocols.messages import Placement, ResidentDraft
 from memspec_actors.protocols.requests import GenerationRequest
@@ -78,7 +78,9 @@ class Reader:
     def __init__(self, rng: random.Random, faults: Faults, memory: Memory, seed: int) -> None:
         self._rng, self._faults, self._memory, self._seed = rng, faults, memory, seed
 
-    def read(self, draft: str, placements: Sequence[Placement], cancelled: Cancelled, progress: Progress) -> ReadDraft:
+    def read(
+        self, draft: str, placements: Sequence[Placement], cancelled: Cancelled, progress: ByteProgress
+    ) -> ReadDraft:
         (placement,) = placements
         if cancelled():
             return ReadDraft(LoadReport(0, 0.0, False, True), None, 17)

@@ -9,7 +9,7 @@ from memspec_actors.models.drafting.arena import WeightArena
 from memspec_actors.models.drafting.device_slots import DeviceSlots
 from memspec_actors.models.lean.runner import LeanRunner
 from memspec_actors.models.runner import Runner
-from memspec_actors.models.weights.loading import Cancelled, LoadReport, Progress, Throttle, load_into
+from memspec_actors.models.weights.loading import ByteProgress, Cancelled, LoadReport, Throttle, load_into
 from memspec_actors.models.weights.plan import LoadPlan
 from memspec_actors.protocols.messages import Placement
 
@@ -32,7 +32,9 @@ class DraftReader(Protocol):
         """Tell whether storage is slowed down on purpose."""
         ...
 
-    def read(self, draft: str, placements: Sequence[Placement], cancelled: Cancelled, progress: Progress) -> ReadDraft:
+    def read(
+        self, draft: str, placements: Sequence[Placement], cancelled: Cancelled, progress: ByteProgress
+    ) -> ReadDraft:
         """Read a draft into its places; ``progress(done, total)`` counts bytes. Raises LoadError naming the file."""
         ...
 
@@ -58,7 +60,9 @@ class ArenaReader:
     def emulated(self) -> bool:
         return self._throttle is not None
 
-    def read(self, draft: str, placements: Sequence[Placement], cancelled: Cancelled, progress: Progress) -> ReadDraft:
+    def read(
+        self, draft: str, placements: Sequence[Placement], cancelled: Cancelled, progress: ByteProgress
+    ) -> ReadDraft:
         """Read the one artefact that a draft is."""
         (placement,) = placements
         plan = self._plans[draft]

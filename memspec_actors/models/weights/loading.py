@@ -13,10 +13,10 @@ from memspec_actors.models.weights.plan import LoadPlan
 from memspec_actors.models.weights.segments import Segment
 from memspec_actors.models.weights.source import WeightSource
 
-__all__ = ["Cancelled", "LoadReport", "Progress", "Throttle", "load_into"]
+__all__ = ["ByteProgress", "Cancelled", "LoadReport", "Throttle", "load_into"]
 
 Cancelled = Callable[[], bool]  # whether a load was given up
-Progress = Callable[[int, int], None]  # (bytes done, bytes in all)
+ByteProgress = Callable[[int, int], None]  # (bytes done, bytes in all)
 
 HOST_CHUNK_BYTES = 1 << 20  # read at once straight into the host's memory
 MAX_SLEEP_S = 0.01  # how long a cancellation may go unnoticed under a throttle
@@ -69,7 +69,7 @@ def load_into(
     *,
     chunk_bytes: int | None = None,
     cancelled: Cancelled = lambda: False,
-    progress: Progress = lambda done, total: None,
+    progress: ByteProgress = lambda done, total: None,
     throttle: Throttle | None = None,
     transfer: Transfer | None = None,
 ) -> LoadReport:
