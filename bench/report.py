@@ -18,7 +18,7 @@ from memspec_actors.bench.paper.pictures import picture
 from memspec_actors.bench.paper.report import compose
 from memspec_actors.cli.exit_codes import exit_code_of
 from memspec_actors.errors import MemSpecError, UsageError
-from memspec_actors.output_files import check_directory, write_whole
+from memspec_actors.output_files import make_directory, write_whole
 
 SCRIPTS = Path(__file__).parent
 PART_OF_THROUGHPUT = ("breakdown", "components", "latency")
@@ -26,7 +26,7 @@ PART_OF_THROUGHPUT = ("breakdown", "components", "latency")
 
 def run_quickly(folder: Path) -> None:
     """Run every study with little work, the ones that throughput's runs serve from its file."""
-    check_directory(folder)
+    make_directory(folder)
     for study in STUDIES:
         source = ["--from", str(folder / "throughput.json")] if study.name in PART_OF_THROUGHPUT else []
         print(f"{study.name} …", file=sys.stderr)

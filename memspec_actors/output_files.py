@@ -8,7 +8,7 @@ from typing import BinaryIO
 
 from memspec_actors.errors import UsageError
 
-__all__ = ["check_directory", "check_output", "whole_file", "write_whole"]
+__all__ = ["check_output", "make_directory", "whole_file", "write_whole"]
 
 
 def check_output(path: Path) -> None:
@@ -24,7 +24,7 @@ def check_output(path: Path) -> None:
         raise UsageError(f"{path} cannot be written: the directory {folder} is not writable; give another path")
 
 
-def check_directory(path: Path) -> None:
+def make_directory(path: Path) -> None:
     """Make the directory ``path``, before the work whose outcome is to go there. Raises UsageError if it cannot be."""
     try:
         path.mkdir(parents=True, exist_ok=True)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from memspec_actors.errors import UsageError
-from memspec_actors.output_files import check_directory, check_output, whole_file, write_whole
+from memspec_actors.output_files import check_output, make_directory, whole_file, write_whole
 
 
 @pytest.mark.parametrize(
@@ -25,8 +25,8 @@ def test_what_cannot_be_written_is_refused_before_the_work(place: str, said: str
 def test_a_directory_that_cannot_be_made_is_refused(tmp_path: Path) -> None:
     (tmp_path / "taken").write_text("a file")
     with pytest.raises(UsageError, match="taken"):
-        check_directory(tmp_path / "taken" / "more")
-    check_directory(tmp_path / "new" / "more")
+        make_directory(tmp_path / "taken" / "more")
+    make_directory(tmp_path / "new" / "more")
     assert (tmp_path / "new" / "more").is_dir()
 
 
@@ -36,7 +36,7 @@ def test_a_directory_without_permission_is_refused(tmp_path: Path, monkeypatch: 
     with pytest.raises(UsageError, match="not writable"):
         check_output(tmp_path / "file")
     with pytest.raises(UsageError, match="not writable"):
-        check_directory(tmp_path)
+        make_directory(tmp_path)
 
 
 @pytest.mark.parametrize("ends", [ValueError, KeyboardInterrupt])

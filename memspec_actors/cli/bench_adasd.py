@@ -35,13 +35,13 @@ def bench_adasd(
     from msgspec.structs import replace
 
     from memspec_actors.bench.adasd_figure import check_figure, draw
-    from memspec_actors.bench.paper.finding import check_finding, write_finding
+    from memspec_actors.bench.paper.finding import prepare_place, write_finding
     from memspec_actors.cli.bench_table import print_methods
 
     if figure is not None:
         check_figure(figure)
     if json is not None and json != Path("-"):
-        check_finding(json)
+        prepare_place(json)
     config = replace(config, speculation=replace(config.speculation, share_thresholds=share))
     began = time.perf_counter()
     report = _compare(config, datasets, policy, max_new_tokens)

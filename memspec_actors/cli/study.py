@@ -11,7 +11,7 @@ from pathlib import Path
 
 import torch
 
-from memspec_actors.bench.paper.finding import Finding, check_finding, machine, write_finding
+from memspec_actors.bench.paper.finding import Finding, machine, prepare_place, write_finding
 from memspec_actors.cli.exit_codes import exit_code_of
 from memspec_actors.cli.output import circumstances, progress_bars
 from memspec_actors.cli.policy_table import print_policies
@@ -63,7 +63,7 @@ def _study(arguments: Namespace, measure: Callable[[Config, Namespace, Progress]
     config = Config.load(arguments.config) if arguments.config else Config()
     torch.set_num_threads(config.target.num_threads)
     if arguments.json is not None:
-        check_finding(arguments.json)
+        prepare_place(arguments.json)
     began = time.perf_counter()
     with progress_bars() as progress:
         measured = measure(config, arguments, progress)

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from memspec_actors.errors import TraceError
 from memspec_actors.models.text.tokenizer import Tokenizer
-from memspec_actors.output_files import check_directory
+from memspec_actors.output_files import make_directory
 from memspec_actors.predictor.context import ContextLayout
 from memspec_actors.predictor.encoder import BertEncoder
 from memspec_actors.predictor.evaluation import evaluate
@@ -79,7 +79,7 @@ def train(
     fitted, held_out, hashes = _split(trace, params)
     if exclude is not None:
         check_disjoint(TraceReader(exclude), set(hashes), f"the training trace {traces}")
-    check_directory(target_dir)
+    make_directory(target_dir)
     heads, losses = _fit_all(encoder, reader, (fitted, held_out), params, progress)
     provenance = {
         "trace_sha256": hashlib.sha256(trace.path.read_bytes()).hexdigest(),

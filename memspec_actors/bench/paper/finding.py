@@ -10,9 +10,9 @@ from memspec_actors.bench.methods_report import MethodsReport
 from memspec_actors.comparison import PolicyComparison
 from memspec_actors.cores import usable_cores
 from memspec_actors.errors import TraceError
-from memspec_actors.output_files import check_directory, check_output, write_whole
+from memspec_actors.output_files import check_output, make_directory, write_whole
 
-__all__ = ["Finding", "check_finding", "machine", "read_finding", "write_finding"]
+__all__ = ["Finding", "machine", "prepare_place", "read_finding", "write_finding"]
 
 
 class Finding(msgspec.Struct, frozen=True, kw_only=True):
@@ -49,15 +49,18 @@ def machine() -> str:
     return f"{(names or [platform.processor() or platform.machine()])[0]}, {usable_cores()} cores"
 
 
-def check_finding(path: Path) -> None:
-    """Make the folder of a finding, before the work. Raises UsageError if a file cannot be written there."""
-    check_directory(path.parent)
+def prepare_place(path: Path) -> None:
+    """Make the folder that a finding is to be kept in, before the work.
+
+    Raises UsageError if that, or a file at ``path``, cannot be.
+    """
+    make_directory(path.parent)
     check_output(path)
 
 
 def write_finding(path: Path, finding: Finding) -> None:
     """Write a finding as readable JSON, its folder too. Raises UsageError if that cannot be done."""
-    check_finding(path)
+    prepare_place(path)
     write_whole(path, msgspec.json.format(msgspec.json.encode(finding), indent=1) + b"\n")
 
 
