@@ -6,12 +6,12 @@ too, what stop rules go by: how sure a draft is of the tokens that it would draf
 plan says, for prompts that were traced, how an oracle ranks the drafts along the text.
 """
 
-from collections.abc import Mapping
+import struct
+from collections.abc import Mapping, Sequence
 
 import msgspec
 
 __all__ = [
-    "FLOAT_BYTES",
     "PLAN_FORMAT",
     "TRACE_FORMAT",
     "TRACE_FORMATS",
@@ -26,7 +26,6 @@ __all__ = [
 TRACE_FORMAT = "memspec-trace-3"
 TRACE_FORMATS = ("memspec-trace-2", TRACE_FORMAT)  # that can be read: 2 is 3 without free runs
 PLAN_FORMAT = "memspec-plan-1"
-FLOAT_BYTES = 4  # of a number in a free run
 
 
 class TraceHeader(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -59,6 +58,33 @@ class FreeRun(msgspec.Struct, frozen=True, forbid_unknown_fields=True, array_lik
     start: int
     confidences: bytes
     entropies: bytes
+
+    @classmethod
+    def of(cls, start: int, confidences: Sequence[float], entropies: Sequence[float]) -> "FreeRun":
+        """Make a free run of numbers."""
+        return cls(start, _packed(confidences), _packed(entropies))
+
+    @property
+    def num_tokens(self) -> int:
+        return len(self.confidences) // _FLOAT_BYTES
+
+    @property
+    def is_whole(self) -> bool:
+        """Tell whether there are a confidence and an entropy for every token."""
+        return len(self.confidences) == len(self.entropies) == _FLOAT_BYTES * self.num_tokens
+
+    def confidences_from(self, first: int, num: int) -> Sequence[float]:
+        """Return the confidences of up to ``num`` tokens, ``first`` of which is counted from the run's start."""
+        return _unpacked(self.confidences, first, num)
+
+    def entropies_from(self, first: int, num: int) -> Sequence[float]:
+        """Return the entropies of the same tokens."""
+        return _unpacked(self.entropies, first, num)
+
+    def shortened(self, num_tokens: int) -> "FreeRun":
+        """Return the run's first ``num_tokens`` tokens, or all that it has."""
+        end = _FLOAT_BYTES * num_tokens
+        return FreeRun(self.start, self.confidences[:end], self.entropies[:end])
 
 
 class TraceRecord(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -113,3 +139,15 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
     prompt_ids: tuple[int, ...]
     steps: tuple[PlanStep, ...]
+
+
+_FLOAT_BYTES = 4
+
+
+def _packed(numbers: Sequence[float]) -> bytes:
+    return struct.pack(f"<{len(numbers)}f", *numbers)
+
+
+def _unpacked(packed: bytes, first: int, num: int) -> Sequence[float]:
+    part = packed[_FLOAT_BYTES * first : _FLOAT_BYTES * (first + num)]
+    return struct.unpack(f"<{len(part) // _FLOAT_BYTES}f", part)

@@ -1,6 +1,5 @@
 """How sure a draft is of what it drafts when nothing stops it: what replays under stop rules that read it need."""
 
-import struct
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -59,7 +58,8 @@ class FreeRunner:
             if run:
                 num = min(MAX_GAIN_TOKENS - 1, bound - 1 - last)
                 run += self._beyond(predicted[last - start], num, last, cache) if num > 0 else []
-                runs.append(_packed(begin - start, run))
+                confidences, entropies = zip(*run, strict=True)
+                runs.append(FreeRun.of(begin - start, confidences, entropies))
         return tuple(reversed(runs))
 
     def _sure_of(self, tokens: Sequence[int], start: int, predicted: Sequence[int], cache: Cache) -> list[_Sureness]:
@@ -90,12 +90,3 @@ def _likeliest(logits: Tensor) -> tuple[int, Tensor]:
     token, probs = drawn(logits, None, None, keep_probs=True)
     assert probs is not None
     return token, probs
-
-
-def _packed(start: int, run: Sequence[_Sureness]) -> FreeRun:
-    layout = f"<{len(run)}f"
-    return FreeRun(
-        start,
-        struct.pack(layout, *(each.confidence for each in run)),
-        struct.pack(layout, *(each.entropy for each in run)),
-    )

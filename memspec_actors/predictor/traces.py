@@ -10,7 +10,7 @@ import msgspec
 
 from memspec_actors.errors import TraceError
 from memspec_actors.output_files import whole_file
-from memspec_actors.protocols.traces import FLOAT_BYTES, TRACE_FORMATS, FreeRun, TraceHeader, TraceRecord
+from memspec_actors.protocols.traces import TRACE_FORMATS, FreeRun, TraceHeader, TraceRecord
 from memspec_actors.speculation.criterion import MAX_GAIN_TOKENS
 
 __all__ = ["MAX_K", "TraceReader", "TraceWriter", "accepted_runs", "open_trace_writer"]
@@ -142,7 +142,7 @@ def _are_whole(free_runs: Sequence[FreeRun], runs: Sequence[int]) -> bool:
     as much beyond its own first mistake as any rule may want.
     """
     begins = [0, *(position + 1 for position, run in enumerate(runs[:-1]) if run == 0)] if runs else []
-    ends = [run.start + len(run.confidences) // FLOAT_BYTES for run in free_runs]
+    ends = [run.start + run.num_tokens for run in free_runs]
     end_of_all = max(ends, default=0)
     wanted = [
         (begin, min(read + MAX_GAIN_TOKENS - 1, end_of_all))
@@ -152,6 +152,5 @@ def _are_whole(free_runs: Sequence[FreeRun], runs: Sequence[int]) -> bool:
     return (
         end_of_all >= len(runs) - 1
         and [(run.start, end) for run, end in zip(free_runs, ends, strict=True)] == wanted
-        and all(len(run.confidences) == len(run.entropies) for run in free_runs)
-        and all(len(run.confidences) % FLOAT_BYTES == 0 for run in free_runs)
+        and all(run.is_whole for run in free_runs)
     )

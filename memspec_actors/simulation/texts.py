@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from msgspec.structs import replace
 
 from memspec_actors.predictor.traces import accepted_runs
-from memspec_actors.protocols.traces import FLOAT_BYTES, FreeRun, TraceHeader, TraceRecord
+from memspec_actors.protocols.traces import FreeRun, TraceHeader, TraceRecord
 
 __all__ = ["Text", "recut", "shortened", "with_drafts"]
 
@@ -55,8 +55,4 @@ def with_drafts(text: Text, names: Sequence[str]) -> Text:
 
 def _cut(runs: Sequence[FreeRun], length: int) -> tuple[FreeRun, ...]:
     """Return free runs without what lies at position ``length`` or beyond."""
-    return tuple(
-        FreeRun(run.start, run.confidences[: FLOAT_BYTES * room], run.entropies[: FLOAT_BYTES * room])
-        for run in runs
-        if (room := length - run.start) > 0
-    )
+    return tuple(run.shortened(length - run.start) for run in runs if run.start < length)

@@ -4,7 +4,6 @@ from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -87,24 +86,25 @@ class TracedDraft(TracedRunner):
         """
         assert isinstance(cache, _Length), "a cache of another runner"
         first = cache.length + len(ids)
-        signals = [0.0] * num
+        signals: Sequence[float] = [0.0] * num
         if stop.signal != "none":
             signals = self._signals(stop.signal, first, num)
         num_drafted = _num_drafted(stop, signals)
         cache.length = first + num_drafted - 1
         drafted: list[int] = self._predictions[first - 1 : cache.length].tolist()
-        return drafted, signals[:num_drafted], []
+        return drafted, list(signals[:num_drafted]), []
 
-    def _signals(self, kind: str, position: int, num: int) -> list[float]:
+    def _signals(self, kind: str, position: int, num: int) -> Sequence[float]:
         """Return the signals of up to ``num`` tokens that the draft goes on with from a position on.
 
         ``kind`` is as for `token_signal`. They end where the run was ended.
         """
         number = bisect_right(self._starts, position) - 1
         run, offset = self._free_runs[number], position - self._starts[number]
-        recorded = run.confidences if kind == "confidence" else run.entropies
-        floats: list[float] = np.frombuffer(recorded, "<f4")[offset : offset + num].tolist()
-        return [acceptance_bound(nats) for nats in floats] if kind == "bound" else floats
+        if kind == "confidence":
+            return run.confidences_from(offset, num)
+        entropies = run.entropies_from(offset, num)
+        return [acceptance_bound(nats) for nats in entropies] if kind == "bound" else entropies
 
 
 def _num_drafted(stop: StopCriterion, signals: Sequence[float]) -> int:

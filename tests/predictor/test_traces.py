@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from memspec_actors.errors import TraceError
 from memspec_actors.predictor.traces import TraceReader, accepted_runs, open_trace_writer
-from memspec_actors.protocols.traces import FLOAT_BYTES, FreeRun, TraceHeader, TraceRecord
+from memspec_actors.protocols.traces import TraceHeader, TraceRecord
 from tests.simulation.toys import Toys
 
 TraceMaker = Callable[..., Path]
@@ -136,7 +136,7 @@ def test_free_runs_that_lack_something_are_reported(tmp_path: Path, lacks: str) 
     assert record.free_runs is not None
     runs = record.free_runs["d0"]
     for i, run in enumerate(runs):
-        shorter = FreeRun(run.start, run.confidences[:-FLOAT_BYTES], run.entropies[:-FLOAT_BYTES])
+        shorter = run.shortened(run.num_tokens - 1)
         damaged = {
             "run": (*runs[:i], *runs[i + 1 :]),
             "token": (*runs[:i], shorter, *runs[i + 1 :]),
