@@ -14,7 +14,6 @@ import msgspec
 __all__ = [
     "PLAN_FORMAT",
     "TRACE_FORMAT",
-    "TRACE_FORMATS",
     "FreeRun",
     "Plan",
     "PlanHeader",
@@ -24,7 +23,6 @@ __all__ = [
 ]
 
 TRACE_FORMAT = "memspec-trace-3"
-TRACE_FORMATS = ("memspec-trace-2", TRACE_FORMAT)  # that can be read: 2 is 3 without free runs
 PLAN_FORMAT = "memspec-plan-1"
 
 

@@ -10,7 +10,7 @@ import msgspec
 
 from memspec_actors.errors import TraceError
 from memspec_actors.output_files import whole_file
-from memspec_actors.protocols.traces import TRACE_FORMATS, FreeRun, TraceHeader, TraceRecord
+from memspec_actors.protocols.traces import TRACE_FORMAT, FreeRun, TraceHeader, TraceRecord
 from memspec_actors.speculation.criterion import MAX_GAIN_TOKENS
 
 __all__ = ["MAX_K", "TraceReader", "TraceWriter", "accepted_runs", "open_trace_writer"]
@@ -89,9 +89,8 @@ class TraceReader:
             header = msgspec.json.decode(line, type=TraceHeader)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             raise TraceError(f"{self.path}, line 1: {error}; a trace file begins with its header") from error
-        if header.format not in TRACE_FORMATS:
-            known = " or ".join(map(repr, TRACE_FORMATS))
-            raise TraceError(f"{self.path}, line 1: format {header.format!r} is not {known}; collect it again")
+        if header.format != TRACE_FORMAT:
+            raise TraceError(f"{self.path}, line 1: format {header.format!r} is not {TRACE_FORMAT!r}; collect it again")
         if list(header.draft_nbytes) != list(header.drafts) or min(header.draft_nbytes.values(), default=1) < 1:
             raise TraceError(f"{self.path}, line 1: draft_nbytes {header.draft_nbytes} must give every draft a size")
         if not header.drafts or not 1 <= header.k <= MAX_K:

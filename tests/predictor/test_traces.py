@@ -100,15 +100,6 @@ def test_a_missing_file_is_named(tmp_path: Path) -> None:
         TraceReader(tmp_path / "nowhere")
 
 
-def test_a_trace_of_the_format_before_is_read(make_trace: TraceMaker, tmp_path: Path) -> None:
-    """It lacks nothing but free runs: nobody should have to trace anew for a fixed draft length."""
-    path = make_trace("t", 3)
-    records = list(TraceReader(path))
-    old = path.read_bytes().replace(b"memspec-trace-3", b"memspec-trace-2").replace(b',"free_runs":null', b"")
-    (tmp_path / "old").write_bytes(old)
-    assert list(TraceReader(tmp_path / "old")) == records
-
-
 @settings(max_examples=40)
 @given(
     seed=st.integers(0, 10**6),

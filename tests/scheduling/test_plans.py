@@ -59,7 +59,7 @@ def test_plans_of_one_oracle_in_two_parts_are_all_kept_if_they_were_made_alike(t
 @pytest.mark.parametrize(
     ("line", "old", "new", "said"),
     [
-        (1, "memspec-plan-1", "memspec-trace-2", "format"),
+        (1, "memspec-plan-1", "memspec-trace-3", "format"),
         (1, '"k":5', '"kk":5', "kk"),
         (2, "[0,", "[1,", "begin at 0"),
         (2, "[17,", "[0,", "grow"),
