@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from memspec_actors.config import Config
 from memspec_actors.errors import ConfigError
 
-__all__ = ["METHODS", "Choice", "choose", "decoding_alone", "stopping_by"]
+__all__ = ["METHODS", "Choice", "Rules", "choose", "decoding_alone", "stopping_by"]
 
 TARGET, DRAFT = "target", "draft:"
 TARGET_ONLY = "target-only"

@@ -34,6 +34,7 @@ __all__ = [
     "LoadFinished",
     "LoadProgress",
     "LoaderMessage",
+    "Message",
     "NowServing",
     "Odds",
     "OutputSink",

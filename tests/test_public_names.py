@@ -35,6 +35,14 @@ def public_names(file: Path) -> frozenset[str] | None:
     return None
 
 
+def defined_for_others(file: Path) -> set[str]:
+    """Return the classes and functions of a module whose names are public, but for commands, which nobody calls."""
+    definitions = (ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+    found = [node for node in ast.parse(file.read_text()).body if isinstance(node, definitions)]
+    commands = [node for node in found if any(ast.unparse(each).startswith("app.") for each in node.decorator_list)]
+    return {node.name for node in found if node not in commands and not node.name.startswith("_")}
+
+
 def test_modules_say_what_is_for_others() -> None:
     """A name that is meant for its own file would be built on elsewhere; one that is gone would still be promised."""
     for file in MODULES.values():
@@ -43,6 +51,7 @@ def test_modules_say_what_is_for_others() -> None:
             assert not own or file.name == "__main__.py", file
         elif "__getattr__" not in own:
             assert public <= own, file
+            assert defined_for_others(file) <= public, f"{file}: a name for its own file alone begins with _"
 
 
 def test_only_what_is_for_others_is_imported() -> None:

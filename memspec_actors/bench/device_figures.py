@@ -25,7 +25,7 @@ COPIED_AT_ONCE = 64 << 20
 WARM_UPS = 3
 
 
-class Unrecorded:
+class _Unrecorded:
     """A device on which no step is recorded."""
 
     def __init__(self, device: Device) -> None:
@@ -113,7 +113,7 @@ def overlap(decode: Callable[[], float], load: Callable[[], object], rounds: int
 
 def steps(plan: LoadPlan, device: Device, lean: LeanRunner, num_ids: int, rounds: int) -> dict[str, Spread]:
     """Return microseconds per drafted token."""
-    slots = {"step as it is": DeviceSlots(Unrecorded(device))}
+    slots = {"step as it is": DeviceSlots(_Unrecorded(device))}
     if device.torch_device.type == "cuda":
         slots["step recorded"] = DeviceSlots(device)
     runners: dict[str, LeanRunner | DeviceDraft] = {"ordinary pass": lean}

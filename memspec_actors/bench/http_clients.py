@@ -32,14 +32,14 @@ def prompts() -> list[str]:
     return [sample_request(rng, sample_phases(rng), split="eval").prompt_text for _ in range(NUM_PROMPTS)]
 
 
-def body(prompt: str, seed: int, *, stream: bool, max_tokens: int = MAX_TOKENS) -> dict[str, Any]:
+def _body(prompt: str, seed: int, *, stream: bool, max_tokens: int = MAX_TOKENS) -> dict[str, Any]:
     return {
         "model": "memspec-zoo", "messages": [{"role": "user", "content": prompt}], "max_tokens": max_tokens,
         "temperature": TEMPERATURE, "seed": seed, "stream": stream,
     }  # fmt: skip
 
 
-async def read_stream(http: httpx2.AsyncClient, address: str, asked: dict[str, Any], leave_after: int | None) -> str:
+async def _read_stream(http: httpx2.AsyncClient, address: str, asked: dict[str, Any], leave_after: int | None) -> str:
     """Return the streamed text, or what had come when this client went away after so many chunks."""
     text = ""
     async with http.stream("POST", f"{address}/v1/chat/completions", json=asked) as reply:
@@ -56,7 +56,7 @@ async def read_stream(http: httpx2.AsyncClient, address: str, asked: dict[str, A
     return text
 
 
-async def load(address: str, num_clients: int, seconds: float, expected: list[str]) -> dict[str, int]:
+async def _load(address: str, num_clients: int, seconds: float, expected: list[str]) -> dict[str, int]:
     """Run the clients; return how many replies were whole, left, busy, and wrong."""
     counts = {"whole": 0, "left": 0, "busy": 0, "wrong": 0, "failed": 0}
     until = time.monotonic() + seconds
@@ -66,14 +66,14 @@ async def load(address: str, num_clients: int, seconds: float, expected: list[st
         rng = random.Random(number)
         while time.monotonic() < until:
             which, kind = rng.randrange(NUM_PROMPTS), rng.choice(["stream", "stream", "whole", "leave"])
-            asked = body(texts[which], which, stream=kind != "whole")
+            asked = _body(texts[which], which, stream=kind != "whole")
             try:
                 if kind == "whole":
                     reply = await http.post(f"{address}/v1/chat/completions", json=asked)
                     reply.raise_for_status()
                     text = reply.json()["choices"][0]["message"]["content"]
                 else:
-                    text = await read_stream(http, address, asked, rng.randint(1, 4) if kind == "leave" else None)
+                    text = await _read_stream(http, address, asked, rng.randint(1, 4) if kind == "leave" else None)
             except httpx2.HTTPStatusError as error:
                 counts["busy" if error.response.status_code in (429, 503) else "failed"] += 1
                 await asyncio.sleep(0.05)
@@ -91,19 +91,19 @@ async def load(address: str, num_clients: int, seconds: float, expected: list[st
     return counts
 
 
-def one_by_one(address: str) -> None:
+def _one_by_one(address: str) -> None:
     """Stream a prompt for every line on standard input; write how long it took, and the text."""
     texts, url = prompts(), urlsplit(address)
     with socket.create_connection((url.hostname, url.port)) as connection:
         for line in sys.stdin:
-            asked = json.dumps(body(texts[int(line)], 1, stream=True, max_tokens=OVERHEAD_TOKENS)).encode()
+            asked = json.dumps(_body(texts[int(line)], 1, stream=True, max_tokens=OVERHEAD_TOKENS)).encode()
             started = time.perf_counter()
             connection.sendall(HEAD % (url.netloc.encode(), len(asked)) + asked)
-            text = read_text(connection)
-            tell([time.perf_counter() - started, text])
+            text = _read_text(connection)
+            _tell([time.perf_counter() - started, text])
 
 
-def read_text(connection: socket.socket) -> str:
+def _read_text(connection: socket.socket) -> str:
     """Return the text of a stream of events, decoded as they come."""
     text, rest = "", b""
     while True:
@@ -115,20 +115,20 @@ def read_text(connection: socket.socket) -> str:
             return text
 
 
-def tell(answer: object) -> None:
+def _tell(answer: object) -> None:
     sys.stdout.write(json.dumps(answer) + "\n")
     sys.stdout.flush()
 
 
-def main() -> None:
+def _main() -> None:
     match sys.argv[1:]:
         case "load", address, num_clients, seconds:
-            tell(asyncio.run(load(address, int(num_clients), float(seconds), json.load(sys.stdin))))
+            _tell(asyncio.run(_load(address, int(num_clients), float(seconds), json.load(sys.stdin))))
         case "one-by-one", address:
-            one_by_one(address)
+            _one_by_one(address)
         case _:
             sys.exit(__doc__)
 
 
 if __name__ == "__main__":
-    main()
+    _main()

@@ -17,7 +17,7 @@ from memspec_actors.protocols.results import GenerationResult
 from memspec_actors.zoo.quality import measure_quality
 from memspec_actors.zoo.world import Request
 
-__all__ = ["Answer", "Judge", "agreement", "answered", "log_likelihoods", "task_accuracy"]
+__all__ = ["Answer", "Judge", "answered", "task_accuracy"]
 
 Answer = tuple[Request, Sequence[int]]
 
@@ -41,19 +41,19 @@ class Judge:
         likelihoods = [
             value
             for task, result in zip(dataset.tasks, results, strict=True)
-            for value in self._log_likelihoods(task.prompt, result.token_ids)
+            for value in self._known_likelihoods(task.prompt, result.token_ids)
         ]
-        agreements = [agreement(r.token_ids, other.token_ids) for r, other in zip(results, reference, strict=True)]
+        agreements = [_agreement(r.token_ids, other.token_ids) for r, other in zip(results, reference, strict=True)]
         return Quality(
             task_accuracy=task_accuracy(answers, self.tokenizer) if answers else None,
             log_likelihood=sum(likelihoods) / len(likelihoods),
             agreement=sum(agreements) / len(agreements),
         )
 
-    def _log_likelihoods(self, prompt: str, ids: tuple[int, ...]) -> list[float]:
+    def _known_likelihoods(self, prompt: str, ids: tuple[int, ...]) -> list[float]:
         if (prompt, ids) not in self._likelihoods:
             prompt_ids = self.tokenizer.encode(prompt).ids
-            self._likelihoods[prompt, ids] = log_likelihoods(self._target, prompt_ids, ids)
+            self._likelihoods[prompt, ids] = _log_likelihoods(self._target, prompt_ids, ids)
         return self._likelihoods[prompt, ids]
 
 
@@ -73,13 +73,13 @@ def task_accuracy(answers: Sequence[Answer], tokenizer: Tokenizer) -> float:
     return sum(found[_CHECKS.get(domain, f"body_{domain}")] for domain in domains) / len(domains)
 
 
-def agreement(ids: Sequence[int], reference: Sequence[int]) -> float:
+def _agreement(ids: Sequence[int], reference: Sequence[int]) -> float:
     """Return the share of tokens that two texts have in common in order: twice the matches over both lengths."""
     return SequenceMatcher(None, ids, reference, autojunk=False).ratio()
 
 
 @torch.inference_mode()
-def log_likelihoods(target: Runner, prompt_ids: Sequence[int], ids: Sequence[int]) -> list[float]:
+def _log_likelihoods(target: Runner, prompt_ids: Sequence[int], ids: Sequence[int]) -> list[float]:
     """Return log p (nats) of each of ``ids`` under the target, after the prompt and the ids before it."""
     tokens = [*prompt_ids, *ids]
     logits = target.forward(tokens[:-1], target.new_cache(len(tokens)))[len(prompt_ids) - 1 :]  # (T, V)

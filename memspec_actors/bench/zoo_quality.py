@@ -22,7 +22,18 @@ from memspec_actors.zoo.quality import measure_quality
 from memspec_actors.zoo.tokenizer import BOS
 from memspec_actors.zoo.world import DOMAINS, Request, sample_request
 
-__all__ = ["always", "best_dynamic", "best_static", "decode", "evaluate", "evaluation_requests", "trace_requests"]
+__all__ = [
+    "Gain",
+    "Report",
+    "Run",
+    "always",
+    "best_dynamic",
+    "best_static",
+    "decode",
+    "evaluate",
+    "evaluation_requests",
+    "trace_requests",
+]
 
 MIXED = "mixed"
 KINDS = (*DOMAINS, MIXED)

@@ -26,7 +26,7 @@ LogArgument = Annotated[
 OutOption = Annotated[Path, typer.Option("--out", "-o", metavar="FILE", help="The file to write.")]
 
 
-class By(StrEnum):
+class _By(StrEnum):
     """What the rows of a summary are about."""
 
     request = "request"
@@ -37,7 +37,7 @@ class By(StrEnum):
 @app.command("summary")
 def summary(
     logs: Annotated[list[Path], typer.Argument(metavar="LOG...", help="One event log or several, summed up as one.")],
-    by: Annotated[By, typer.Option(help="What the table has a row for; JSON has them all.")] = By.draft,
+    by: Annotated[_By, typer.Option(help="What the table has a row for; JSON has them all.")] = _By.draft,
     json: JsonOption = False,
 ) -> None:
     """Recompute every figure: speed, acceptance, loads and others."""

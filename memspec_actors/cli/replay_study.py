@@ -12,7 +12,7 @@ from memspec_actors.config import Config
 from memspec_actors.progress import Progress
 from memspec_actors.simulation.profile import open_profile
 
-__all__ = ["ORIN_NANO", "add_replay_arguments", "open_replays", "replay_study", "replayed"]
+__all__ = ["add_replay_arguments", "open_replays", "replay_study", "replayed"]
 
 ORIN_NANO = "jetson-orin-nano"
 NUM_TEXTS, QUICK_TEXTS, TRACED_TOKENS = 100, 12, 256

@@ -27,7 +27,7 @@ __all__ = ["openapi"]
 REFERENCE = "#/components/schemas/{name}"
 
 
-class Operation(NamedTuple):
+class _Operation(NamedTuple):
     """One thing that the API does; a ``reply`` in text has no type but its media type."""
 
     method: str
@@ -41,19 +41,19 @@ class Operation(NamedTuple):
 
 GENERATES = (400, 404, 408, 413, 429, 503, 504)
 OPERATIONS = (
-    Operation("get", "/health", "Say whether requests are served.", Health, refusals=(503,)),
-    Operation("get", "/v1/models", "List the model that is served.", ModelList),
-    Operation("get", "/v1/models/{name}", "Describe the model that is served.", Model, refusals=(404,)),
-    Operation("post", "/v1/completions", "Complete a text.", Completion, CompletionRequest, GENERATES, streams=True),
-    Operation(
+    _Operation("get", "/health", "Say whether requests are served.", Health, refusals=(503,)),
+    _Operation("get", "/v1/models", "List the model that is served.", ModelList),
+    _Operation("get", "/v1/models/{name}", "Describe the model that is served.", Model, refusals=(404,)),
+    _Operation("post", "/v1/completions", "Complete a text.", Completion, CompletionRequest, GENERATES, streams=True),
+    _Operation(
         "post", "/v1/chat/completions", "Answer a chat.", ChatCompletion, ChatCompletionRequest, GENERATES, streams=True
     ),
-    Operation("get", "/drafts", "List the drafts and where they stand.", DraftList, refusals=(503,)),
-    Operation(
+    _Operation("get", "/drafts", "List the drafts and where they stand.", DraftList, refusals=(503,)),
+    _Operation(
         "post", "/drafts/{name}/{wish}", "Load, unload, pin or unpin a draft.", DraftStatus, refusals=(404, 409, 503)
     ),
-    Operation("get", "/events", "Follow the event log.", "text/event-stream", refusals=(400, 503)),
-    Operation("get", "/metrics", "Give metrics in Prometheus' format.", "text/plain"),
+    _Operation("get", "/events", "Follow the event log.", "text/event-stream", refusals=(400, 503)),
+    _Operation("get", "/metrics", "Give metrics in Prometheus' format.", "text/plain"),
 )
 
 
@@ -78,7 +78,7 @@ def _document() -> dict[str, Any]:
     }
 
 
-def _described(operation: Operation) -> dict[str, Any]:
+def _described(operation: _Operation) -> dict[str, Any]:
     media = _media(operation.reply)
     if operation.streams:
         media |= _media("text/event-stream")

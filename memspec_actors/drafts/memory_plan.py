@@ -11,7 +11,7 @@ from memspec_actors.models.lean.cache import FIRST_CAPACITY, planned_tokens
 from memspec_actors.models.weights.plan import LoadPlan
 from memspec_actors.models.weights.typed_memory import RUN_DTYPES
 
-__all__ = ["BASE_BYTES", "MemoryPlan", "fitting_capacity", "kv_bytes", "most_that_fit", "plan_memory"]
+__all__ = ["MemoryPlan", "fitting_capacity", "kv_bytes", "most_that_fit", "plan_memory"]
 
 MIB = 2**20
 #: What the process takes without any model: Python, torch, the tokenizer, threads; and transformers, where that runs

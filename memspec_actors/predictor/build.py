@@ -22,7 +22,7 @@ from memspec_actors.predictor.prompts import zoo_prompts
 from memspec_actors.predictor.training import TrainParams, train
 from memspec_actors.progress import Progress
 
-__all__ = ["ZooBudget", "build_encoder", "build_for_zoo"]
+__all__ = ["ZooBudget", "build_for_zoo"]
 
 DRAFTS = ("general", "code", "math", "law", "medical")
 TOKENIZER_FILES = ("tokenizer.json", "tokenizer_config.json")
@@ -56,7 +56,7 @@ def build_for_zoo(
     budget, directory = budget or ZooBudget(), Path(weights_dir)
     encoder_dir = directory / "encoder"
     if not _has_encoder(encoder_dir, directory / "target"):
-        build_encoder(directory / "target", encoder_dir, budget, progress)
+        _build_encoder(directory / "target", encoder_dir, budget, progress)
     with tempfile.TemporaryDirectory() as temporary:
         traces = Path(traces_dir or temporary)
         counts = {"train": budget.num_training_prompts, "eval": budget.num_evaluation_prompts}
@@ -90,7 +90,7 @@ def _has_encoder(encoder_dir: Path, target_dir: Path) -> bool:
     return own.read_bytes() == theirs.read_bytes()
 
 
-def build_encoder(
+def _build_encoder(
     tokenizer_dir: str | Path, out: str | Path, budget: ZooBudget, progress: Progress | None = None
 ) -> None:
     """Pre-train the encoder over the ids of a tokenizer of the embedded models, and say how in pretraining.json."""
@@ -117,10 +117,10 @@ def build_encoder(
     )
     texts = phased_texts(tokenizer.backend, f"train:encoder:{budget.pretraining.seed}")
     encoder, losses = pretrain(config, layout, texts, len(DOMAINS), budget.pretraining, progress)
-    write_encoder(encoder, source, target, budget.pretraining, losses)
+    _write_encoder(encoder, source, target, budget.pretraining, losses)
 
 
-def write_encoder(
+def _write_encoder(
     encoder: BertEncoder, tokenizer_dir: Path, out: Path, budget: PretrainBudget, losses: dict[str, float]
 ) -> None:
     """Write an encoder in half precision with its tokenizer and how it was made."""

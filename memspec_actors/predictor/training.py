@@ -78,7 +78,7 @@ def train(
     trace = TraceReader(traces)
     fitted, held_out, hashes = _split(trace, params)
     if exclude is not None:
-        check_disjoint(TraceReader(exclude), set(hashes), f"the training trace {traces}")
+        _check_disjoint(TraceReader(exclude), set(hashes), f"the training trace {traces}")
     make_directory(target_dir)
     heads, losses = _fit_all(encoder, reader, (fitted, held_out), params, progress)
     provenance = {
@@ -105,7 +105,7 @@ def train(
     return provenance
 
 
-def check_disjoint(reader: TraceReader, hashes: set[str], owner: str) -> None:
+def _check_disjoint(reader: TraceReader, hashes: set[str], owner: str) -> None:
     """Raise TraceError if a prompt of a trace is among ``hashes``, naming its line."""
     for number, record in enumerate(reader, 2):
         if prompt_hash(record.prompt_ids) in hashes:

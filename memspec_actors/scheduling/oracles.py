@@ -30,7 +30,7 @@ class Schedule(NamedTuple):
     decode_s: float
 
 
-class Steps(NamedTuple):
+class _Steps(NamedTuple):
     """Where an iteration leads from each of L + 1 positions and how long it takes, by draft; row D is the target's.
 
     Position L is the end of the text: nothing moves and nothing takes time there.
@@ -40,7 +40,7 @@ class Steps(NamedTuple):
     cost_s: Floats  # (D + 1, L + 1)
 
     @classmethod
-    def of(cls, record: TraceRecord, timing: Timing, limit: int) -> "Steps":
+    def of(cls, record: TraceRecord, timing: Timing, limit: int) -> "_Steps":
         """Read them off a trace of a text that may have ``limit`` tokens at most."""
         end, k = len(record.output_ids), len(timing.iteration_s) - 1
         position = np.arange(end)
@@ -48,14 +48,14 @@ class Steps(NamedTuple):
         after, cost_s = [], []
         for name in (*record.accepted, None):
             runs = np.zeros(end, dtype=np.int64) if name is None else np.array(record.accepted[name], dtype=np.int64)
-            reach = 0 if name is None else draft_reach(record, name)
+            reach = 0 if name is None else _draft_reach(record, name)
             drafted = np.clip(np.minimum(limit, reach) - 1 - position, 0, k)
             after.append(np.append(np.minimum(position + np.minimum(runs, drafted) + 1, end), end))
             cost_s.append(np.append(iteration_s[drafted], 0.0))
         return cls(np.array(after), np.array(cost_s))
 
 
-def draft_reach(record: TraceRecord, name: str) -> int:
+def _draft_reach(record: TraceRecord, name: str) -> int:
     """Return up to which position a draft can draft: beyond the text, unless its context or vocabulary ends before."""
     known = sum(entropy is not None for entropy in record.entropies[name])
     return known if known < len(record.output_ids) else np.iinfo(np.int64).max
@@ -63,7 +63,7 @@ def draft_reach(record: TraceRecord, name: str) -> int:
 
 def static_oracle(record: TraceRecord, timing: Timing, limit: int) -> Schedule:
     """Plan the one draft with which the text decodes fastest if it is loaded from the start (Oracle-Static)."""
-    steps = Steps.of(record, timing, limit)
+    steps = _Steps.of(record, timing, limit)
     times = [_walk(steps, [draft])[1] for draft in range(len(record.accepted))]
     best = int(np.argmin(times))
     order = (list(record.accepted)[best],)
@@ -88,7 +88,7 @@ class DynamicOracle:
 
     def plan(self, record: TraceRecord, limit: int, prefill_s: float) -> Schedule:
         """Plan one text whose prompt takes ``prefill_s`` to encode."""
-        steps = Steps.of(record, self._timing, limit)
+        steps = _Steps.of(record, self._timing, limit)
         graph = self._graph
         state, memory = graph.begin(prefill_s), Cache()
         ways = [_compose(steps, runs) for runs in graph.runs]
@@ -148,7 +148,7 @@ class _Graph:
         return self._runs[runs]
 
 
-def _compose(steps: Steps, runs: Sequence[int | None]) -> Steps:
+def _compose(steps: _Steps, runs: Sequence[int | None]) -> _Steps:
     """Give where the iterations of an interval lead together, and how long they take; both (L + 1,)."""
     position = np.arange(steps.after.shape[1])
     total_s = np.zeros(len(position))
@@ -156,10 +156,10 @@ def _compose(steps: Steps, runs: Sequence[int | None]) -> Steps:
         row = -1 if draft is None else draft
         total_s = total_s + steps.cost_s[row, position]
         position = steps.after[row, position]
-    return Steps(position, total_s)
+    return _Steps(position, total_s)
 
 
-def _values(graph: _Graph, ways: Sequence[Steps]) -> Floats:
+def _values(graph: _Graph, ways: Sequence[_Steps]) -> Floats:
     """Give V, (L + 1, number of cache states)."""
     way = np.array([way for out in graph.out for way, _ in out])
     to = np.array([to for out in graph.out for _, to in out])
@@ -173,7 +173,7 @@ def _values(graph: _Graph, ways: Sequence[Steps]) -> Floats:
     return values
 
 
-def _walk(steps: Steps, drafts: Sequence[int]) -> tuple[int, float]:
+def _walk(steps: _Steps, drafts: Sequence[int]) -> tuple[int, float]:
     """Run the drafts in turn, from the first token to the end; return the iterations and the time."""
     end = steps.after.shape[1] - 1
     position, iterations, total_s = min(1, end), 0, 0.0

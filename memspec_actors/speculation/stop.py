@@ -106,7 +106,7 @@ class FixedLength(StatedRule):
         pass
 
 
-class Length(FixedLength):
+class _HeuristicLength(FixedLength):
     """Draft as many tokens as the threshold says: AssistedGen's older schedule."""
 
     def __init__(self) -> None:
@@ -118,7 +118,11 @@ class Length(FixedLength):
 
 def criterion_of(rule: StopRule) -> StopCriterion | None:
     """Return all that a rule goes by at present; None for one that decides in a way of its own."""
-    return rule.criterion if isinstance(rule, StatedRule) and type(rule) in (StatedRule, FixedLength, Length) else None
+    return (
+        rule.criterion
+        if isinstance(rule, StatedRule) and type(rule) in (StatedRule, FixedLength, _HeuristicLength)
+        else None
+    )
 
 
 def stop_rule(spec: str) -> StopRule:
@@ -142,7 +146,7 @@ def stop_rule(spec: str) -> StopRule:
         case "adaedl":
             return StatedRule(StopCriterion(MAX_ADAPTIVE_TOKENS, "bound", ADAEDL_FIRST))
         case "heuristic":
-            return Length()
+            return _HeuristicLength()
         case "gain":
             return StatedRule(StopCriterion(MAX_GAIN_TOKENS, "confidence", GAIN_FIRST, chained=True))
     if kind != "fixed" and (rule := own_rule("stop", spec)) is not None:

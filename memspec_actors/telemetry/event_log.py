@@ -15,7 +15,7 @@ from memspec_actors.protocols.events import Event, IntervalFinished, Iteration, 
 from memspec_actors.runtime.onlookers import show
 from memspec_actors.telemetry.append_file import AppendFile
 
-__all__ = ["DEBUG_EVENTS", "Clock", "EventLog", "Listener", "system_clock"]
+__all__ = ["Clock", "EventLog", "Listener", "system_clock"]
 
 #: What level "info" leaves out. Everything else is written per request or per scheduling point.
 DEBUG_EVENTS: frozenset[type[Event]] = frozenset({Iteration, IntervalFinished, ThresholdsPublishedEvent})

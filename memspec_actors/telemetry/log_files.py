@@ -8,7 +8,7 @@ from io import BufferedReader, RawIOBase
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
-__all__ = ["COMPRESSED", "log_files", "log_files_in_turn", "open_log_file", "open_successor", "rotated_files"]
+__all__ = ["log_files", "log_files_in_turn", "open_log_file", "open_successor", "rotated_files"]
 
 COMPRESSED = (".gz", ".zst")
 

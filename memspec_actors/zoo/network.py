@@ -93,7 +93,7 @@ class Network(nn.Module):
 
     def forward(self, ids: Tensor, keep: Tensor | None = None) -> Tensor:
         """Give logits (B, T, V) for `ids` (B, T), or (n, V) for the n positions where `keep` (B, T) is true."""
-        cos, sin = rotary(ids.shape[1], self.shape.head_dim)
+        cos, sin = _rotary(ids.shape[1], self.shape.head_dim)
         x = self.embedding(ids)
         for block in self.layers():
             x = block(x, cos, sin)
@@ -109,7 +109,7 @@ class Network(nn.Module):
         `mask` (B, S + T) is true where a position is real; rotary position is relative, so left padding is free.
         """
         start, length = mask.shape[1] - ids.shape[1], ids.shape[1]
-        cos, sin = (part[start:] for part in rotary(mask.shape[1], self.shape.head_dim))
+        cos, sin = (part[start:] for part in _rotary(mask.shape[1], self.shape.head_dim))
         causal = torch.ones(length, mask.shape[1], dtype=torch.bool).tril(start)
         allowed = causal[None, None] & mask[:, None, None, :]
         allowed = allowed | torch.eye(length, mask.shape[1], dtype=torch.bool).roll(start, 1)  # padding sees itself
@@ -136,7 +136,7 @@ def frequencies(width: int) -> Tensor:
     return 1.0 / ROPE_THETA ** (torch.arange(0, width, 2).float() / width)
 
 
-def rotary(length: int, width: int) -> tuple[Tensor, Tensor]:
+def _rotary(length: int, width: int) -> tuple[Tensor, Tensor]:
     """Give the cosines and sines (T, D) of rotary position embedding in the half-split layout."""
     angles = torch.outer(torch.arange(length).float(), frequencies(width)).repeat(1, 2)
     return angles.cos(), angles.sin()

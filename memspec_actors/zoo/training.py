@@ -56,7 +56,7 @@ class StageProgress(msgspec.Struct, frozen=True, kw_only=True):
     elapsed_s: float
 
 
-class TrainingState(msgspec.Struct, kw_only=True):
+class _TrainingState(msgspec.Struct, kw_only=True):
     """What a checkpoint holds beside the network and the optimiser."""
 
     tokens: int = 0
@@ -75,7 +75,7 @@ def train(
     on_progress: Callable[[StageProgress], None] = lambda progress: None,
 ) -> float:
     """Train `network` in place and give its smoothed loss; goes on from `checkpoint` if that exists."""
-    optimizer = make_optimizer(network, schedule.peak)
+    optimizer = _make_optimizer(network, schedule.peak)
     state = _load(checkpoint, network, optimizer)
     stream = batches(tokenizer, source, schedule.batch_tokens, state.step)
     began = reported = saved = time.monotonic()
@@ -96,18 +96,18 @@ def train(
     return state.loss
 
 
-def _progress(stage: str, schedule: Schedule, state: TrainingState, elapsed_s: float) -> StageProgress:
+def _progress(stage: str, schedule: Schedule, state: _TrainingState, elapsed_s: float) -> StageProgress:
     return StageProgress(
         stage=stage, tokens=state.tokens, total_tokens=schedule.tokens, loss=state.loss, elapsed_s=elapsed_s
     )
 
 
 def _step(
-    network: Network, optimizer: torch.optim.Optimizer, batch: tuple[torch.Tensor, torch.Tensor], state: TrainingState
+    network: Network, optimizer: torch.optim.Optimizer, batch: tuple[torch.Tensor, torch.Tensor], state: _TrainingState
 ) -> None:
     ids, labels = batch
     keep = labels != IGNORED
-    with torch.autocast("cpu", torch.bfloat16, enabled=has_bfloat16_tiles()):
+    with torch.autocast("cpu", torch.bfloat16, enabled=_has_bfloat16_tiles()):
         logits = network(ids, keep)
     loss = F.cross_entropy(logits.float(), labels[keep])
     optimizer.zero_grad(set_to_none=True)
@@ -120,13 +120,13 @@ def _step(
 
 
 @functools.cache
-def has_bfloat16_tiles() -> bool:
+def _has_bfloat16_tiles() -> bool:
     """Say whether this CPU multiplies bfloat16 matrices several times as fast as float32 ones (AMX)."""
     capabilities: Mapping[str, object] = getattr(torch.cpu, "get_capabilities", dict)()  # torch 2.10 has it first
     return bool(capabilities.get("amx_bf16", False))
 
 
-def make_optimizer(network: Network, peak: float) -> torch.optim.AdamW:
+def _make_optimizer(network: Network, peak: float) -> torch.optim.AdamW:
     """Make AdamW with the matrices' rate scaled by width (after Yang et al. 2022, "Tensor Programs V")."""
     matrices = [module.weight for module in network.modules() if isinstance(module, nn.Linear)]
     known = {id(weight) for weight in matrices}
@@ -164,17 +164,17 @@ def grow(network: Network, layers: int) -> Network:
     return grown
 
 
-def _save(file: Path, network: Network, optimizer: torch.optim.Optimizer, state: TrainingState) -> None:
+def _save(file: Path, network: Network, optimizer: torch.optim.Optimizer, state: _TrainingState) -> None:
     partial = file.with_suffix(".partial")
     held = {"network": network.state_dict(), "optimizer": optimizer.state_dict(), "state": msgspec.to_builtins(state)}
     torch.save(held, partial)
     partial.replace(file)
 
 
-def _load(file: Path, network: Network, optimizer: torch.optim.Optimizer) -> TrainingState:
+def _load(file: Path, network: Network, optimizer: torch.optim.Optimizer) -> _TrainingState:
     if not file.exists():
-        return TrainingState()
+        return _TrainingState()
     held = torch.load(file, weights_only=True)
     network.load_state_dict(held["network"])
     optimizer.load_state_dict(held["optimizer"])
-    return msgspec.convert(held["state"], TrainingState)
+    return msgspec.convert(held["state"], _TrainingState)

@@ -41,6 +41,7 @@ __all__ = [
     "DOMAIN_OF_VERB",
     "ENTITIES",
     "SEPARATOR",
+    "Entity",
     "Item",
     "Request",
     "Split",
@@ -138,7 +139,7 @@ ENTITIES = _world()
 _BY_NAME = {domain.name: domain for domain in _WORLD}
 
 
-def sample_name(rng: random.Random, split: Split) -> str:
+def _sample_name(rng: random.Random, split: Split) -> str:
     """Coin a person's name; one in eight of all names belongs to the evaluation split alone."""
     while True:
         head, tail = rng.randrange(len(_NAME_HEADS)), rng.randrange(len(_NAME_TAILS))
@@ -214,9 +215,9 @@ def sample_request(rng: random.Random, phases: Sequence[str], split: Split = "tr
         domain = _BY_NAME[phase]
         choices = [(i, verb) for i, task in enumerate(domain.tasks) for verb in task.verbs if verb not in verbs]
         index, verb = rng.choice(choices)
-        name = sample_name(rng, split)
+        name = _sample_name(rng, split)
         while name in names:
-            name = sample_name(rng, split)
+            name = _sample_name(rng, split)
         verbs.add(verb)
         names.add(name)
         items.append(_item(rng, domain, index, verb, name, numbers))

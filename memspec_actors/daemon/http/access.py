@@ -13,14 +13,14 @@ from memspec_actors.daemon.http.refusals import Refusal
 from memspec_actors.errors import ConfigError
 from memspec_actors.protocols.http_replies import ErrorReply
 
-__all__ = ["AccessControl", "check_exposure", "is_loopback"]
+__all__ = ["AccessControl", "check_exposure"]
 
 OPEN_PATHS = ("/", "/health")  # these and the dashboard's files tell nothing and change nothing
 OPEN_FOLDER = "/dashboard/"
 LOCAL_NAMES = ("localhost", "127.0.0.1", "::1")
 
 
-def is_loopback(host: str) -> bool:
+def _is_loopback(host: str) -> bool:
     """Tell whether an address is reached from this machine only."""
     try:
         return ipaddress.ip_address(host).is_loopback
@@ -30,7 +30,7 @@ def is_loopback(host: str) -> bool:
 
 def check_exposure(config: ServeConfig, *, without_key: bool) -> None:
     """Raise ConfigError for an address that others reach where nothing is asked of them."""
-    if config.uds is None and config.api_key is None and not without_key and not is_loopback(config.host):
+    if config.uds is None and config.api_key is None and not without_key and not _is_loopback(config.host):
         raise ConfigError(
             f"[serve] host is {config.host!r}, which other machines reach, and there is no api_key: set one, listen on "
             "127.0.0.1, or say --without-key"

@@ -19,7 +19,7 @@ __all__ = ["ArenaSlot", "DeviceDraft", "FixedCache"]
 
 
 @dataclass(slots=True)
-class Workspace:
+class _Workspace:
     """Keys and values of one sequence, and the step that is bound to them; both outlive the sequence."""
 
     memory: Memory | None = None
@@ -29,7 +29,7 @@ class Workspace:
 class FixedCache(KvCache):
     """A cache in a workspace. Whatever is in it beyond its length are numbers, as a `FixedStep` wants it."""
 
-    def __init__(self, runner: LeanRunner, workspace: Workspace) -> None:
+    def __init__(self, runner: LeanRunner, workspace: _Workspace) -> None:
         self.workspace = workspace
         super().__init__(runner.shape, runner.dtype, FIRST_CAPACITY, runner.device, workspace.memory)
 
@@ -49,7 +49,7 @@ class ArenaSlot:
     def __init__(self, device: Device, num_ids: int) -> None:
         self.device = device
         self.num_ids = num_ids
-        self._workspace = Workspace()
+        self._workspace = _Workspace()
         self._used_by: weakref.ref[FixedCache] | None = None
         self._lock = Lock()
 
@@ -57,7 +57,7 @@ class ArenaSlot:
         """Return an empty cache for a draft that is loaded there."""
         with self._lock:
             if self._used_by is not None and self._used_by() is not None:
-                self._workspace = Workspace()
+                self._workspace = _Workspace()
             elif self._workspace.memory is not None:
                 self._workspace.memory.kv.zero_()
             cache = FixedCache(runner, self._workspace)
