@@ -15,6 +15,7 @@ from memspec_actors.actors.drafts_in_use import DraftsInUse
 from memspec_actors.actors.requests import Accepted, RequestQueue
 from memspec_actors.actors.run import Run
 from memspec_actors.errors import ActorDied, EngineClosed, MailboxFull, MemSpecError
+from memspec_actors.models.outcome import StepOutcome
 from memspec_actors.protocols.messages import (
     Cancel,
     DecoderMessage,
@@ -63,8 +64,7 @@ class Decoder(Actor[DecoderMessage]):
                     await self._decode(accepted, inbox)
 
     async def stopped(self) -> None:
-        closed = EngineClosed("the engine was closed before the request was finished")
-        self._queue.fail_all(closed if self.crash is None else self._obituary(self.crash))
+        self._queue.fail_all(_closed() if self.crash is None else self._obituary(self.crash))
 
     def _obituary(self, crash: Exception) -> ActorDied:
         return ActorDied(f"actor {self.name!r} crashed: {crash!r}")
@@ -135,41 +135,52 @@ class Decoder(Actor[DecoderMessage]):
         self._drafts.settle(())
 
     async def _iterate(self, run: Run, inbox: Mailbox[DecoderMessage]) -> FinishReason:
-        accepted, recorder, leases = run.accepted, run.accepted.recorder, self._drafts.leases
-        recorder.account.start()
+        """Take in the prompt, then draft and verify until the text ends; return why it does."""
+        outcome = await self._begin(run)
+        while (reason := outcome.commit.finish_reason) is None:
+            wait = await self._boundary(run, inbox)
+            if inbox.closed:
+                raise _closed()
+            if run.cancelled:
+                return run.end_early(self._drafts.leases.current.resident)
+            outcome = await self._step(run, wait)
+        return reason
+
+    async def _begin(self, run: Run) -> StepOutcome:
+        """Have the prompt ranked for, and take it in meanwhile."""
+        account = run.accepted.recorder.account
+        account.start()
         self._schedule(run)
         if run.adapts:
             self._peers.verifier_stats.tell(run.sequence_started())
         outcome = await self._setup.workers.run(run.session.prefill)
-        recorder.account.first_token()
-        accepted.emit(outcome, None, leases.current.resident)
-        left = anyio.current_time()
-        while (reason := outcome.commit.finish_reason) is None:
-            wait = await self._boundary(run, inbox)
-            if inbox.closed:
-                raise EngineClosed("the engine was closed before the request was finished")
-            if run.cancelled:
-                return run.end_early(leases.current.resident)
-            started = anyio.current_time()
-            bound = self._setup.runners[leases.active] if leases.active is not None else None
-            outcome = await self._setup.workers.run(run.session.step, bound)
-            draft = leases.active if outcome.drafted else None
-            ended = anyio.current_time()
-            report = run.report(outcome, draft, epoch=leases.acknowledged, wait=wait)
-            recorder.iteration(
-                report,
-                committed=len(run.session.tokens),
-                wall_us=(ended - started) * 1e6,
-                gap_us=(started - left) * 1e6,
-            )
-            self._reports.add(report)
-            if run.adapts_in_step:
-                self._reports.release()
-            run.remember(report, outcome.shadows)
-            accepted.emit(outcome, draft, leases.current.resident)
-            run.iteration += 1
-            left = ended
-        return reason
+        account.first_token()
+        run.accepted.emit(outcome, None, self._drafts.leases.current.resident)
+        run.ended_at = anyio.current_time()
+        return outcome
+
+    async def _step(self, run: Run, wait: Wait | None) -> StepOutcome:
+        """Run one iteration with the draft at work, if any; ``wait`` was before it. Tell everybody what came of it."""
+        leases = self._drafts.leases
+        started, left = anyio.current_time(), run.ended_at
+        bound = self._setup.runners[leases.active] if leases.active is not None else None
+        outcome = await self._setup.workers.run(run.session.step, bound)
+        draft = leases.active if outcome.drafted else None
+        run.ended_at = anyio.current_time()
+        report = run.report(outcome, draft, epoch=leases.acknowledged, wait=wait)
+        run.accepted.recorder.iteration(
+            report,
+            committed=len(run.session.tokens),
+            wall_us=(run.ended_at - started) * 1e6,
+            gap_us=(started - left) * 1e6,
+        )
+        self._reports.add(report)
+        if run.adapts_in_step:
+            self._reports.release()
+        run.remember(report, outcome.shadows)
+        run.accepted.emit(outcome, draft, leases.current.resident)
+        run.iteration += 1
+        return outcome
 
     async def _boundary(self, run: Run, inbox: Mailbox[DecoderMessage]) -> Wait | None:
         """Stand between two iterations: read, schedule if an interval has ended, pick. Tell whether time was lost."""
@@ -228,3 +239,7 @@ class Decoder(Actor[DecoderMessage]):
         drafts.adopt()
         if deadline.cancelled_caught:
             run.give_up(what)
+
+
+def _closed() -> EngineClosed:
+    return EngineClosed("the engine was closed before the request was finished")

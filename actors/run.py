@@ -41,6 +41,7 @@ class Run:
     ranking: DraftRanking | None = None
     given_up: dict[WaitedFor, int] = field(default_factory=dict)  # the last interval that was waited in vain for it
     iteration: int = 0
+    ended_at: float = 0.0  # the event loop's time at which the last iteration, or the prompt's, was over
     adapted_to: int = -2  # the iteration whose lessons the session goes by; -1 is the start
     awaits_load: bool = False  # it stands still, and no iteration boundary comes soon
     cancelled: bool = False
