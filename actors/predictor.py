@@ -44,11 +44,8 @@ class Predictor(Actor[PredictorMessage]):
         ranking, observed, predict_us, cpu_us = await self._workers.run(_timed, self._pool, message)
         self._untold_us += cpu_us
         depth = self._pool.policy_of(message.policy).depth if ranking.depth is None else ranking.depth
-        said = message.request_id, message.interval, ranking.order, depth
-        if said == self._said and not ranking.to_hear:
-            return  # amid an interval only a change, or a question, is news
-        self._said = said
-        cpu_us, self._untold_us = self._untold_us, 0.0
+        if not self._is_news(message, ranking, depth):
+            return
         answer = DraftRanking(
             request_id=message.request_id,
             interval=message.interval,
@@ -57,21 +54,30 @@ class Predictor(Actor[PredictorMessage]):
             depth=depth,
             to_hear=ranking.to_hear,
             observed=observed,
-            cpu_us=cpu_us,
+            cpu_us=self._untold_us,
         )
+        self._untold_us = 0.0
         self._decoder.tell(answer)
         self._cache_manager.tell(answer)
+        self._record(message, answer, predict_us)
+
+    def _is_news(self, point: PredictorMessage, ranking: Ranking, depth: int | None) -> bool:
+        """Tell whether a ranking is to be told: amid an interval only a change is, or a question."""
+        before, self._said = self._said, (point.request_id, point.interval, ranking.order, depth)
+        return self._said != before or bool(ranking.to_hear)
+
+    def _record(self, point: PredictorMessage, answer: DraftRanking, predict_us: float) -> None:
         self._log.write(
             PredictionMade(
                 actor=self.name,
-                request_id=message.request_id,
-                interval=message.interval,
-                policy=message.policy,
-                order=ranking.order,
-                scores=ranking.scores,
+                request_id=answer.request_id,
+                interval=answer.interval,
+                policy=point.policy,
+                order=answer.order,
+                scores=answer.scores,
                 predict_us=predict_us,
-                cpu_us=cpu_us,
-                context_tokens=len(message.prompt_ids) + len(message.recent_ids),
+                cpu_us=answer.cpu_us,
+                context_tokens=len(point.prompt_ids) + len(point.recent_ids),
             )
         )
 
