@@ -27,7 +27,7 @@ def measure(config: Config, arguments: Namespace, progress: Progress) -> Measure
         collect_traces(config, f"zoo:eval:{count}", traces, max_new_tokens=320, progress=progress)
         tokenizer = Tokenizer.open(model_directory(config.target.model))
         found = evaluate(traces, predictor_directory(config.predictor.path), tokenizer=tokenizer, progress=progress)
-        known = {"": domain_knowledge(traces, tokenizer), "mixed prompts, ": domain_knowledge(traces, tokenizer, MIXED)}
+        known = {"": domain_knowledge(traces), "mixed prompts, ": domain_knowledge(traces, MIXED)}
     scalars = {f"{kind} {top}": value for kind, tops in found["by_input"].items() for top, value in tops.items()}
     for some in ("mixed", "single"):
         scalars |= {f"{some} prompts, prompt+recent {top}": found[some][top] for top in ("top1", "top2") if found[some]}

@@ -14,6 +14,7 @@ import msgspec
 __all__ = [
     "PLAN_FORMAT",
     "TRACE_FORMAT",
+    "DomainStart",
     "FreeRun",
     "Plan",
     "PlanHeader",
@@ -22,7 +23,7 @@ __all__ = [
     "TraceRecord",
 ]
 
-TRACE_FORMAT = "memspec-trace-3"
+TRACE_FORMAT = "memspec-trace-4"
 PLAN_FORMAT = "memspec-plan-1"
 
 
@@ -85,6 +86,13 @@ class FreeRun(msgspec.Struct, frozen=True, forbid_unknown_fields=True, array_lik
         return FreeRun(self.start, self.confidences[:end], self.entropies[:end])
 
 
+class DomainStart(msgspec.Struct, frozen=True, forbid_unknown_fields=True, array_like=True):
+    """Say that a text is in a ``domain`` from ``position`` on, until another begins."""
+
+    position: int
+    domain: str
+
+
 class TraceRecord(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Trace one prompt.
 
@@ -92,7 +100,8 @@ class TraceRecord(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     read the true text before, predicts the true token, cut at ``k`` and at the end of the text. ``entropies[d][t]`` is
     the entropy in nats of the distribution that it predicts the token at t with, in steps of 0.001, or None where it
     predicts nothing: its context is over, or it met an id that it does not know. ``kind`` labels the prompt (a domain,
-    "mixed", or "" if unknown); ``near_ties`` counts positions whose two best target logits lie within 1e-3.
+    "mixed", or "" if unknown), ``domains`` those that the text goes through, the first from position 0 on (none if they
+    are unknown); ``near_ties`` counts positions whose two best target logits lie within 1e-3.
 
     ``free_runs[d]``, if they were collected, are those of draft ``d`` from position 0 and from behind every token that
     it gets wrong, in this order. Each goes on for 39 tokens after its first mistake, or as far as the text or the
@@ -105,6 +114,7 @@ class TraceRecord(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     accepted: Mapping[str, tuple[int, ...]]
     entropies: Mapping[str, tuple[float | None, ...]]
     kind: str = ""
+    domains: tuple[DomainStart, ...] = ()
     near_ties: int = 0
     free_runs: Mapping[str, tuple[FreeRun, ...]] | None = None
 

@@ -158,12 +158,13 @@ def _write_plans(
     options: dict[str, Any] = {"max_new_tokens": max_new_tokens, "k": k, "free_runs": stop is not None}
     collect(target, drafts, prompts, scratch / "traces", progress=progress, **options)
     reader = TraceReader(scratch / "traces")
+    texts = [(reader.header, record) for record in reader]
     fixed = Setting(profile=_profile(config, reader.header), schedule=config.schedule, capacity=config.memory.capacity)
     with (scratch / "plans").open("ab") as together:
         for policy in oracles:
             setting = fixed if policy == "oracle-dynamic" else dataclasses.replace(fixed, stop=stop)
-            planner = Planner(reader.header, setting)
-            plans = [planner.plan(policy, (reader.header, record)) for record in reader]
+            planner = Planner(texts, setting)
+            plans = [planner.plan(policy, text) for text in texts]
             write_plans(scratch / policy, plan_header(reader.header, setting, policy), plans)
             together.write((scratch / policy).read_bytes())
     return str(scratch / "plans")

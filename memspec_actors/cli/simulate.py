@@ -118,7 +118,7 @@ def _write_plans(path: Path, texts: "Sequence[Text]", setting: "Setting", polici
     if len(policies) != 1:
         raise typer.BadParameter("give one oracle as --policy", param_hint="--write-plan")
     texts = [with_drafts(text, candidates(text)) for text in texts]
-    planner = Planner(texts[0][0], setting)
+    planner = Planner(texts, setting)
     plans = [planner.plan(policies[0], text) for text in texts]
     write_plans(path, plan_header(texts[0][0], setting, policies[0]), plans)
     typer.echo(f"wrote {len(plans)} plans of {policies[0]} to {path}")

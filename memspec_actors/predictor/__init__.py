@@ -14,6 +14,7 @@ To trace what drafts are worth:
     emittable           the tokens that text is written with
     free_runs           how sure a draft is where nothing stops it
     reading             the target writes, every draft reads along
+    domains             which domains a text goes through
     collect             from prompts to a trace file
     other_weights       traces of other models than those at hand are noticed
 

@@ -16,6 +16,7 @@ from memspec_actors.models.text.tokenizer import Tokenizer
 from memspec_actors.models.text.vocabulary import check_compatible
 from memspec_actors.models.weights.opening import open_runner
 from memspec_actors.output_files import check_output
+from memspec_actors.predictor.domains import domain_starts
 from memspec_actors.predictor.prompts import Prompt
 from memspec_actors.predictor.reading import Tracer
 from memspec_actors.predictor.traces import MAX_K, open_trace_writer
@@ -73,7 +74,8 @@ def collect(
     with open_trace_writer(out, header) as writer:
         for index, (prompt, ids) in enumerate(zip(prompts, encoded, strict=True), 1):
             record, _ = tracer.trace(ids, max_new_tokens, prompt.kind)
-            writer.write(record)
+            domains = domain_starts(ids, record.output_ids, tokenizer, prompt.kind)
+            writer.write(replace(record, domains=domains))
             tokens += len(record.output_ids)
             near_ties += record.near_ties
             for name, runs in record.accepted.items():

@@ -118,6 +118,9 @@ class TraceReader:
                 yield f"{what} has no tokens"
             elif not 0 <= min(ids) <= max(ids) < self.header.vocab_size:
                 yield f"{what} has ids from {min(ids)} to {max(ids)} of only {self.header.vocab_size}"
+        starts = [start.position for start in record.domains]
+        if starts and (starts[0] != 0 or starts[-1] >= len(record.output_ids) or starts != sorted(set(starts))):
+            yield f"domains begin at {starts}; the first must at 0, the others after one another within the text"
         for draft in drafts:
             yield from self._faults_of(draft, record)
 

@@ -1,11 +1,11 @@
 """Plans of the oracles for traced texts, at a device's pace."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from memspec_actors.errors import ConfigError
 from memspec_actors.protocols.traces import PLAN_FORMAT, Plan, PlanHeader, PlanStep, TraceHeader
 from memspec_actors.scheduling.cache_machine import CacheMachine, Timing
-from memspec_actors.scheduling.domain_plan import ADAPTIVE_WINDOW, FIXED_WINDOW, domain_oracle
+from memspec_actors.scheduling.domain_plan import DomainOracle
 from memspec_actors.scheduling.oracles import DynamicOracle, static_oracle
 from memspec_actors.scheduling.policy import parse_policy
 from memspec_actors.scheduling.rankers import StaticRanker
@@ -20,14 +20,14 @@ TICKS_FOR_MANY = 8  # with K > 2 there are many more states of the cache
 
 
 class Planner:
-    """Plan for the drafts of a trace with any of the oracles.
+    """Plan traced ``texts`` with any of the oracles: all of them have the same drafts.
 
     Under a stop rule of the setting's Oracle-Static tries every draft, and Oracle-Dynamic has no plan: it is exact for
     drafts of one length only.
     """
 
-    def __init__(self, header: TraceHeader, setting: Setting) -> None:
-        profile = setting.profile
+    def __init__(self, texts: Sequence[Text], setting: Setting) -> None:
+        header, profile = texts[0][0], setting.profile
         self._setting = setting
         self._timing = Timing(
             tuple(profile.iteration_s(drafted) for drafted in range(header.k + 1)),
@@ -40,9 +40,10 @@ class Planner:
             ticks=TICKS if setting.capacity <= 2 else TICKS_FOR_MANY,
         )
         self._dynamic = DynamicOracle(self._timing, machine)
+        self._domains = DomainOracle(record for _, record in texts)
         self._oracles: Mapping[str, Callable[[Text], Plan]] = {
             "oracle-static": self._plan_static,
-            "domain-oracle": self._plan_domains,
+            "domain-oracle": lambda text: self._domains.plan(text[1]),
             "oracle-dynamic": self._plan_dynamic,
         }
 
@@ -54,9 +55,6 @@ class Planner:
         if policy not in self._oracles:
             raise ConfigError(f"policy {policy!r} follows no plan; the oracles are {', '.join(self._oracles)}")
         return self._oracles[policy](text)
-
-    def _plan_domains(self, text: Text) -> Plan:
-        return domain_oracle(text[1], FIXED_WINDOW if self._setting.stop is None else ADAPTIVE_WINDOW)
 
     def _plan_static(self, text: Text) -> Plan:
         if self._setting.stop is None:

@@ -51,10 +51,11 @@ def simulate(
     names = candidates(texts[0])
     parsed = [parse_policy(policy, names) for policy in dict.fromkeys((BASE, *policies))]
     strict = [parse_policy(STRICT, [STRICT_DRAFT])] if STRICT_DRAFT in texts[0][0].drafts else []
-    stage = _Stage(with_drafts(texts[0], names), setting, predictor)
+    choosing = [with_drafts(text, names) for text in texts]
+    stage = _Stage(choosing, setting, predictor)
     outcomes: list[Outcome] = []
-    for number, text in enumerate(texts, 1):
-        outcomes += [stage.play(with_drafts(text, names), policy) for policy in parsed]
+    for number, (text, chosen_from) in enumerate(zip(texts, choosing, strict=True), 1):
+        outcomes += [stage.play(chosen_from, policy) for policy in parsed]
         outcomes += [stage.play(with_drafts(text, [STRICT_DRAFT]), policy) for policy in strict]
         progress("simulate", number, len(texts))
     return outcomes
@@ -79,11 +80,11 @@ def candidates(text: Text) -> list[str]:
 
 
 class _Stage:
-    def __init__(self, text: Text, setting: Setting, predictor: Callable[[], Ranker]) -> None:
+    def __init__(self, texts: Sequence[Text], setting: Setting, predictor: Callable[[], Ranker]) -> None:
         self._setting = setting
-        self._planner = Planner(text[0], setting)
+        self._planner = Planner(texts, setting)
         self._maker = RankerMaker(
-            drafts=list(text[0].drafts),
+            drafts=list(texts[0][0].drafts),
             predictor=predictor,
             capacity=setting.capacity,
             fits=lambda drafts: len(drafts) <= setting.capacity,

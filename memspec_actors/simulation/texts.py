@@ -21,6 +21,7 @@ def shortened(text: Text, max_new_tokens: int) -> Text:
         output_ids=record.output_ids[:length],
         accepted={name: runs[:length] for name, runs in record.accepted.items()},
         entropies={name: entropies[:length] for name, entropies in record.entropies.items()},
+        domains=tuple(start for start in record.domains if start.position < length),
         free_runs=None
         if record.free_runs is None
         else {name: _cut(runs, max_new_tokens - 1) for name, runs in record.free_runs.items()},

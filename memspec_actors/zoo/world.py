@@ -38,13 +38,13 @@ from memspec_actors.zoo.domain_medical import MEDICAL
 __all__ = [
     "ANCHORS",
     "DOMAINS",
-    "DOMAIN_OF_VERB",
     "ENTITIES",
     "SEPARATOR",
     "Entity",
     "Item",
     "Request",
     "Split",
+    "domains_asked",
     "heading",
     "request_lines",
     "sample_phases",
@@ -54,7 +54,6 @@ __all__ = [
 ANCHORS = ("First", "Second", "Third", "Fourth", "Fifth", "Sixth")
 _WORLD = (GENERAL, CODE, MATH, LAW, MEDICAL)
 DOMAINS = tuple(domain.name for domain in _WORLD)
-DOMAIN_OF_VERB = {verb: domain.name for domain in _WORLD for task in domain.tasks for verb in task.verbs}
 SEPARATOR = "\n\n"  # between the items of an answer
 NUM_ENTITIES = 144
 WORLD_SEED = "memspec-world-1"
@@ -136,6 +135,7 @@ def _world() -> dict[str, tuple[Entity, ...]]:
 
 
 ENTITIES = _world()
+_DOMAIN_OF_VERB = {verb: domain.name for domain in _WORLD for task in domain.tasks for verb in task.verbs}
 _BY_NAME = {domain.name: domain for domain in _WORLD}
 
 
@@ -195,6 +195,14 @@ def request_lines(titles: Sequence[str]) -> list[str]:
     """Give each of at most six titles its anchor and its mark: a semicolon, or a question mark for the last."""
     marks = [";"] * (len(titles) - 1) + ["?"]
     return [f"{anchor} {title}{mark}" for anchor, title, mark in zip(ANCHORS, titles, marks, strict=False)]
+
+
+def domains_asked(prompt_text: str) -> list[str]:
+    """Give the domain of every line of a request, by its verb; nothing for what is no request of this world."""
+    first, *lines, last = prompt_text.splitlines() if prompt_text.count("\n") > 1 else ("", "")
+    verbs = [words[1] for line in lines if len(words := line.split()) > 1]
+    is_request = (first, last) == ("Request:", "Answer:") and len(verbs) == len(lines)
+    return [_DOMAIN_OF_VERB[verb] for verb in verbs] if is_request and _DOMAIN_OF_VERB.keys() >= set(verbs) else []
 
 
 def heading(line: str) -> str:

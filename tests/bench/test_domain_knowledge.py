@@ -7,13 +7,15 @@ import pytest
 from msgspec.structs import replace
 
 from memspec_actors import zoo
-from memspec_actors.bench.domain_knowledge import domain_knowledge, token_domains
+from memspec_actors.bench.domain_knowledge import domain_knowledge
 from memspec_actors.errors import TraceError
 from memspec_actors.models.text.tokenizer import Tokenizer
+from memspec_actors.predictor.domains import domain_starts
 from memspec_actors.predictor.examples import scheduling_points
 from memspec_actors.predictor.traces import TraceReader, accepted_runs, open_trace_writer
 from memspec_actors.predictor.utility import UtilityParams
 from memspec_actors.protocols.traces import TRACE_FORMAT, TraceHeader, TraceRecord
+from memspec_actors.scheduling.domain_plan import WINDOW
 from memspec_actors.zoo import world
 
 K = 5
@@ -35,6 +37,7 @@ def _record(tokenizer: Tokenizer, request: world.Request, rng: random.Random, ki
         accepted={name: accepted_runs(row, K) for name, row in agrees.items()},
         entropies=dict.fromkeys(world.DOMAINS, (0.0,) * len(answer)),
         kind=kind,
+        domains=domain_starts(tokenizer.encode(request.prompt_text), answer, tokenizer, kind),
     )
 
 
@@ -57,16 +60,10 @@ def _write(path: Path, tokenizer: Tokenizer, records: list[TraceRecord]) -> Path
     return path
 
 
-def test_every_token_has_the_domain_of_its_item(tokenizer: Tokenizer) -> None:
-    rng = random.Random(0)
-    for _ in range(20):
-        request = world.sample_request(rng, rng.sample(world.DOMAINS, 3), "eval")
-        record = _record(tokenizer, request, rng, "mixed")
-        domains = token_domains(record, tokenizer)
-        for item, answer in zip(request.items, request.answer_text.split("\n\n"), strict=True):
-            number = world.DOMAINS.index(item.domain)
-            own = [token for token, domain in zip(record.output_ids, domains, strict=True) if domain == number]
-            assert tokenizer.decode(own).strip() == answer
+def _course(record: TraceRecord) -> list[str]:
+    """Give the domain of every token."""
+    ends = [*(start.position for start in record.domains[1:]), len(record.output_ids)]
+    return [start.domain for start, end in zip(record.domains, ends, strict=True) for _ in range(start.position, end)]
 
 
 def test_the_best_draft_on_average_is_first_whatever_the_luck(tokenizer: Tokenizer, tmp_path: Path) -> None:
@@ -78,7 +75,7 @@ def test_the_best_draft_on_average_is_first_whatever_the_luck(tokenizer: Tokeniz
         judged = [record for record in TraceReader(path) if kind in (None, record.kind)]
         points = [point for record in judged for point in scheduling_points(record, UtilityParams())]
         top1 = sum(world.DOMAINS.index(point.kind) in point.labels for point in points) / len(points)
-        known = domain_knowledge(path, tokenizer, kind)
+        known = domain_knowledge(path, kind)
         assert known["top1"] == pytest.approx(top1)
         assert 0.5 < known["top1"] < known["top2"] < 1
 
@@ -88,28 +85,24 @@ def test_what_fills_most_of_the_next_window_is_first(tokenizer: Tokenizer, tmp_p
     rng, records = random.Random(3), []
     for _ in range(6):
         record = _record(tokenizer, world.sample_request(rng, rng.sample(world.DOMAINS, 3), "eval"), rng, "mixed")
-        course = [world.DOMAINS[domain] for domain in token_domains(record, tokenizer)]
+        course = _course(record)
         accepted = {name: accepted_runs([domain == name for domain in course], K) for name in world.DOMAINS}
         records.append(replace(record, accepted=accepted))
     right = []
     for record in records:
-        domains = token_domains(record, tokenizer)
+        domains = _course(record)
         for point in scheduling_points(record, UtilityParams()):
             start = len(point.recent_ids) or 1
-            ahead = domains[start : start + 32]
-            right.append(max(range(5), key=ahead.count) in point.labels)
-    known = domain_knowledge(_write(tmp_path / "traces", tokenizer, records), tokenizer)
+            ahead = domains[start : start + WINDOW]
+            most = max(world.DOMAINS, key=ahead.count)
+            right.append(world.DOMAINS.index(most) in point.labels)
+    known = domain_knowledge(_write(tmp_path / "traces", tokenizer, records))
     assert known["top1"] == pytest.approx(sum(right) / len(right))
 
 
-def test_a_prompt_of_another_world_is_refused(tokenizer: Tokenizer, tmp_path: Path) -> None:
-    request = world.sample_request(random.Random(2), ("law",), "eval")
-    record = _record(tokenizer, request, random.Random(2), "law")
-    stranger = TraceRecord(
-        prompt_ids=tuple(tokenizer.encode("hello\nyou there")),
-        output_ids=record.output_ids,
-        accepted=record.accepted,
-        entropies=record.entropies,
-    )
-    with pytest.raises(TraceError, match="asks for nothing"):
-        domain_knowledge(_write(tmp_path / "traces", tokenizer, [stranger]), tokenizer)
+def test_a_text_of_unknown_domain_is_refused(tokenizer: Tokenizer, tmp_path: Path) -> None:
+    rng = random.Random(2)
+    known = _record(tokenizer, world.sample_request(rng, ("law",), "eval"), rng, "law")
+    path = _write(tmp_path / "traces", tokenizer, [known, replace(known, domains=())])
+    with pytest.raises(TraceError, match="line 3: does not say which domains"):
+        domain_knowledge(path)

@@ -43,6 +43,7 @@ def test_traces_equal_what_transformers_computes(tiny_models: Path, tmp_path: Pa
     target = LlamaForCausalLM.from_pretrained(tiny_models / "target")
     records = list(reader)
     assert [record.kind for record in records] == ["law", "", ""]
+    assert [[start.domain for start in record.domains] for record in records] == [["law"], [], []]
     agreeing: dict[str, int] = {}
     for record in records:
         assert list(record.output_ids) == _greedy(target, list(record.prompt_ids), 30)

@@ -52,7 +52,7 @@ def test_an_interrupted_trace_leaves_nothing_behind(make_trace: TraceMaker, tmp_
 @pytest.mark.parametrize(
     ("line", "old", "new", "said"),
     [
-        (1, b'"format":"memspec-trace-3"', b'"format":"x"', "format 'x'"),
+        (1, b'"format":"memspec-trace-4"', b'"format":"x"', "format 'x'"),
         (1, b'"k":5', b'"k":0', "k is 0"),
         (1, b'"k":5', b'"k":1000000000000', "k is 10*"),
         (1, b'"draft_nbytes":{"a":64,', b'"draft_nbytes":{', "size"),
@@ -92,6 +92,15 @@ def test_a_text_without_tokens_is_reported(make_trace: TraceMaker, name: str) ->
     filled, empty = rf'"{name}":\[[\d,]+\]', f'"{name}":[]'
     path.write_text(re.sub(filled, empty, path.read_text(), count=1))
     with pytest.raises(TraceError, match=r"line 2: the (prompt|text) has no tokens"):
+        list(TraceReader(path))
+
+
+@pytest.mark.parametrize("positions", [[1], [0, 0], [0, 3, 2], [0, 10**6]])
+def test_domains_that_are_not_in_order_are_reported(make_trace: TraceMaker, positions: list[int]) -> None:
+    path = make_trace("t", 1)
+    starts = ",".join(f'[{position},"law"]' for position in positions)
+    path.write_text(path.read_text().replace('"domains":[]', f'"domains":[{starts}]'))
+    with pytest.raises(TraceError, match=r"line 2: domains begin at \["):
         list(TraceReader(path))
 
 

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from memspec_actors.errors import ConfigError
 from memspec_actors.predictor.traces import accepted_runs
-from memspec_actors.scheduling.domain_plan import ADAPTIVE_WINDOW, FIXED_WINDOW, domain_oracle
+from memspec_actors.scheduling.domain_plan import DomainOracle
 from memspec_actors.scheduling.policy import parse_policy
 from memspec_actors.scheduling.rankers import StaticRanker
 from memspec_actors.simulation.planning import Planner
@@ -36,22 +36,28 @@ def test_oracle_static_is_the_draft_that_decodes_fastest(text: Text, stop: str |
         policy = parse_policy(f"static:{name}", DRAFTS)
         return replay(*text, policy, lambda: StaticRanker(name), _setting(stop)).timing.decode_s
 
-    plan = Planner(text[0], _setting(stop)).plan("oracle-static", text)
+    plan = Planner([text], _setting(stop)).plan("oracle-static", text)
     assert [step.order for step in plan.steps] == [(min(DRAFTS, key=decode_s),)]
 
 
-def test_domain_oracle_looks_further_where_drafts_may_be_longer(text: Text) -> None:
+def test_domain_oracle_knows_all_texts_that_are_planned(text: Text) -> None:
     header, record = text
     rng = random.Random(0)
-    accepted = {name: accepted_runs([rng.random() < 0.5 for _ in record.output_ids], header.k) for name in DRAFTS}
-    text = header, replace(record, accepted=accepted)
-    planned = {stop: Planner(header, _setting(stop)).plan("domain-oracle", text) for stop in (None, "gain")}
-    assert planned[None] == domain_oracle(text[1], FIXED_WINDOW)
-    assert planned["gain"] == domain_oracle(text[1], ADAPTIVE_WINDOW)
-    assert planned[None] != planned["gain"]
+    texts = [
+        (header, replace(record, prompt_ids=(number,), accepted=_random_runs(rng, len(record.output_ids))))
+        for number in range(5)
+    ]
+    oracle = DomainOracle(record for _, record in texts)
+    planner = Planner(texts, _setting(None))
+    assert [planner.plan("domain-oracle", each) for each in texts] == [oracle.plan(record) for _, record in texts]
+    assert planner.plan("domain-oracle", texts[0]) != Planner(texts[:1], _setting(None)).plan("domain-oracle", texts[0])
+
+
+def _random_runs(rng: random.Random, length: int) -> dict[str, tuple[int, ...]]:
+    return {name: accepted_runs([rng.random() < 0.5 for _ in range(length)], 5) for name in DRAFTS}
 
 
 def test_oracle_dynamic_plans_for_one_length_only(text: Text) -> None:
-    assert Planner(text[0], _setting(None)).plan("oracle-dynamic", text).steps
+    assert Planner([text], _setting(None)).plan("oracle-dynamic", text).steps
     with pytest.raises(ConfigError, match=r"oracle-dynamic.*'gain'"):
-        Planner(text[0], _setting("gain")).plan("oracle-dynamic", text)
+        Planner([text], _setting("gain")).plan("oracle-dynamic", text)

@@ -2,7 +2,9 @@
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
+from memspec_actors.protocols.traces import DomainStart
 from memspec_actors.simulation.texts import recut, shortened, with_drafts
 from tests.simulation.toys import Toys
 
@@ -21,6 +23,13 @@ def test_a_shortened_trace_is_the_trace_of_a_shorter_text(seed: int, length: int
         record.entropies,
         record.free_runs,
     )
+
+
+def test_a_shortened_trace_ends_in_the_domain_that_its_text_ends_in() -> None:
+    header, record = Toys(seed=1, rates=[0.5], max_new_tokens=40, k=5, eos_ids=frozenset()).trace()
+    starts = (DomainStart(0, "law"), DomainStart(9, "code"), DomainStart(10, "law"), DomainStart(30, "math"))
+    _, cut = shortened((header, replace(record, domains=starts)), 10)
+    assert cut.domains == starts[:2]
 
 
 @settings(max_examples=10)
