@@ -12,6 +12,7 @@ from memspec_actors.quantities import parse_bandwidth, parse_bytes
 
 __all__ = [
     "ACCEPT",
+    "MAX_THREADS",
     "STOP",
     "DraftConfig",
     "EventsConfig",

@@ -69,9 +69,9 @@ def choose(
     else:
         rules = _rules(name)
     return Choice(
-        policy=policy or config.schedule.policy,
-        stop=stop or rules.stop,
-        accept=accept or rules.accept,
+        policy=config.schedule.policy if policy is None else policy,
+        stop=rules.stop if stop is None else stop,
+        accept=rules.accept if accept is None else accept,
         draft_alone=_draft_alone(config, name),
     )
 

@@ -83,6 +83,13 @@ def test_a_request_goes_by_what_it_says_and_else_by_the_configuration(admit: Adm
         admit("hello", policy="static:lwa")
 
 
+@pytest.mark.parametrize("what", ["policy", "stop", "accept", "method"])
+def test_an_empty_name_names_nothing(admit: Admit, what: str) -> None:
+    """What a variable of a shell was to hold would silently be the configuration's."""
+    with pytest.raises(ConfigError, match=f"{what}.* ''"):
+        admit("hello", **{what: ""})
+
+
 def test_requests_without_a_seed_differ(admit: Admit) -> None:
     """Sampled texts of one prompt would all be the same, and cancelling one request would end another."""
     requests = [admit("hello") for _ in range(5)]

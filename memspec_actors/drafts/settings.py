@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 import msgspec
 
+from memspec_actors.config_sections import MAX_THREADS
 from memspec_actors.errors import ConfigError
 from memspec_actors.models.dtypes import DtypeName
 
@@ -35,8 +36,9 @@ class DistillSettings(msgspec.Struct, frozen=True, kw_only=True):
     threads: int = 1
 
     def __post_init__(self) -> None:
-        for name in ("max_new_tokens", "epochs", "batch_tokens", "k", "threads"):
+        for name in ("max_new_tokens", "epochs", "batch_tokens", "k"):
             self._require(name, getattr(self, name) >= 1, "an integer >= 1")
+        self._require("threads", 1 <= self.threads <= MAX_THREADS, f"an integer in [1, {MAX_THREADS}]")
         self._require("temperature", self.temperature >= 0, "a number >= 0")
         self._require("learning_rate", self.learning_rate is None or self.learning_rate > 0, "a number > 0")
         self._require("logits_weight", 0 <= self.logits_weight <= 1, "a number in [0, 1]")
