@@ -31,6 +31,7 @@ __all__ = [
 STOP, ACCEPT = "gain", "auto"  # the rules where nothing is said
 _DRAFT_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 _DEVICE = re.compile(r"cpu|cuda(:[0-9]{1,2})?|mps")
+MAX_MODEL_NAME = 200  # requests name no longer one
 MAX_THREADS = 1024  # OpenMP ends the process when it cannot start as many as it was told
 
 
@@ -229,7 +230,8 @@ class ServeConfig(Section, frozen=True, kw_only=True):
         require(0 <= self.port < 2**16, "[serve] port", self.port, "an integer in [0, 65535] (0 takes a free one)")
         require(self.uds != "", "[serve] uds", self.uds, "the path of a Unix socket")
         require(self.api_key != "", "[serve] api_key", self.api_key, "a secret that is not empty")
-        require(self.model_name != "", "[serve] model_name", self.model_name, "a name that is not empty")
+        fits = self.model_name is None or 1 <= len(self.model_name) <= MAX_MODEL_NAME
+        require(fits, "[serve] model_name", self.model_name, f"a name of 1 to {MAX_MODEL_NAME} characters")
         require(self.queue >= 0, "[serve] queue", self.queue, "an integer >= 0")
         for key in ("queue_timeout_s", "request_timeout_s", "drain_timeout_s"):
             seconds = getattr(self, key)

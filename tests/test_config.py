@@ -208,6 +208,8 @@ def test_drafts_and_predictor_can_be_switched_off(tmp_path: Path) -> None:
         ("[[drafts]]\nname = 'a'\n[[drafts]]\nname = 'a'", ["[[drafts]] name", "'a'", "different"]),
         ("[[drafts]]\nname = 'a b'", ["[[drafts]] name", "'a b'"]),
         ("[[drafts]]\nmodel = 'x'", ["[[drafts]] number 1", "name"]),
+        ("[serve]\nmodel_name = ''", ["[serve] model_name", "''", "1 to 200"]),
+        (f"[serve]\nmodel_name = '{'m' * 201}'", ["[serve] model_name", "1 to 200"]),
         ("memory = 3", ["[memory]", "3"]),
         ("drafts = 3", ["[drafts]", "3"]),
         ("memory = [", ["TOML"]),

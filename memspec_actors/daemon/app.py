@@ -28,7 +28,7 @@ def create_app(service: Service) -> ASGIApp:
             Route("/openapi.json", openapi.openapi),
             Route("/health", status.health),
             Route("/v1/models", status.models),
-            Route("/v1/models/{name}", status.model),
+            Route("/v1/models/{name:path}", status.model),
             Route("/metrics", monitoring.metrics),
             Route("/events", monitoring.events),
             Route("/drafts", drafts.drafts),

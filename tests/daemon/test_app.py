@@ -99,6 +99,15 @@ async def test_while_models_load_health_says_so_and_requests_are_to_come_again(c
     assert (await client.get("/v1/models")).status_code == 200
 
 
+async def test_a_model_whose_name_is_a_path_is_found_by_it() -> None:
+    """Models of the hub are called org/name; clients ask for them with the slash as it is, or escaped."""
+    transport = httpx2.ASGITransport(create_app(Service(Config(serve=ServeConfig(model_name="org/name")))))
+    async with httpx2.AsyncClient(transport=transport, base_url="http://localhost") as client:
+        for path in ("org/name", "org%2Fname"):
+            assert (await client.get(f"/v1/models/{path}")).json()["id"] == "org/name"
+        assert (await client.get("/v1/models/org/other")).json()["error"]["code"] == "model_not_found"
+
+
 async def test_a_bug_shows_no_more_than_that_there_is_one(service: Service, client: httpx2.AsyncClient) -> None:
     broken: Any = BrokenEngine()
     service._engine = broken
