@@ -39,7 +39,7 @@ def whole_file(path: Path) -> Iterator[BinaryIO]:
     """Open a file that appears under ``path`` only once it is whole.
 
     What was there stays until then, and a link stays a link. A pipe or a device is written to as it is. Raises
-    UsageError as `check_output` does, or if it cannot be opened after all.
+    UsageError as `check_output` does, or if it cannot be opened or written after all.
     """
     check_output(path)
     if path.exists() and not path.is_file():
@@ -58,18 +58,23 @@ def whole_file(path: Path) -> Iterator[BinaryIO]:
 
 def write_whole(path: Path, content: bytes) -> None:
     """Write a file as `whole_file` does. Raises UsageError if that cannot be done."""
-    try:
-        with whole_file(path) as file:
-            file.write(content)
-    except OSError as error:
-        raise UsageError(f"{path} cannot be written: {error.strerror}") from error
+    with whole_file(path) as file:
+        file.write(content)
 
 
-def _opened(place: Path, path: Path) -> BinaryIO:
+@contextmanager
+def _opened(place: Path, path: Path) -> Iterator[BinaryIO]:
     try:
-        return place.open("wb")
+        file = place.open("wb")
     except OSError as error:
         raise UsageError(f"{path} cannot be written: {error.strerror}; give another path") from error
+    try:
+        with file:
+            yield file
+    except OSError as error:
+        if error.filename is not None or isinstance(error, BrokenPipeError):
+            raise  # of another file, or of a pipe that nobody reads any more
+        raise UsageError(f"{path} cannot be written: {error.strerror}") from error
 
 
 def _place(path: Path) -> Path:

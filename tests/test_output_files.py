@@ -1,6 +1,7 @@
 """Files that were asked for: refused before the work, or there and whole."""
 
 import os
+import resource
 import stat
 from pathlib import Path
 
@@ -51,6 +52,25 @@ def test_work_that_breaks_off_leaves_what_was_there(ends: type[BaseException], t
     assert path.read_bytes() == b"old" and [*tmp_path.iterdir()] == [path]
     write_whole(path, b"new")
     assert path.read_bytes() == b"new" and [*tmp_path.iterdir()] == [path]
+
+
+def test_a_disk_that_is_full_is_named_by_the_file(tmp_path: Path) -> None:
+    """What takes hours and writes as it goes would end in "No space left on device", and nobody knew of which."""
+    path, limits = tmp_path / "file", resource.getrlimit(resource.RLIMIT_FSIZE)
+    path.write_bytes(b"old")
+    resource.setrlimit(resource.RLIMIT_FSIZE, (10, limits[1]))
+    try:
+        for size in (11, 10**6):  # written at the end, and on the way
+            with pytest.raises(UsageError, match=f"{path} cannot be written: File too large"), whole_file(path) as file:
+                file.write(bytes(size))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert path.read_bytes() == b"old" and [*tmp_path.iterdir()] == [path]
+
+
+def test_a_file_that_is_read_meanwhile_is_named_itself(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError, match="missing"), whole_file(tmp_path / "file"):
+        (tmp_path / "missing").read_bytes()
 
 
 def test_a_link_stays_a_link(tmp_path: Path) -> None:

@@ -205,7 +205,9 @@ def test_held_out_prompts_are_not_learnt() -> None:
         split_prompts(prompts, 8, seed=0)
 
 
-OUT_OF_RANGE = {"epochs": 0, "logits_weight": 1.5, "top_k": 1, "temperature": -1.0, "learning_rate": 0.0, "threads": 2000}
+OUT_OF_RANGE = {
+    "epochs": 0, "threads": 2000, "logits_weight": 1.5, "top_k": 1, "temperature": -1.0, "learning_rate": 0.0
+}  # fmt: skip
 
 
 @pytest.mark.parametrize(("name", "value"), OUT_OF_RANGE.items())
