@@ -8,7 +8,7 @@ from argparse import ArgumentParser, Namespace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from memspec_actors.bench.paper.evaluation import LEFT_OUT, without
+from memspec_actors.bench.paper.replayed_studies import LEFT_OUT, without
 from memspec_actors.bench.replays import collect_traces, lazy_predictor
 from memspec_actors.cli.replay_study import add_replay_arguments, open_replays, replayed
 from memspec_actors.cli.study import Measured, run_study

@@ -16,7 +16,10 @@ DRAWN = [
     import_module(name)
     for name in (
         "memspec_actors",
-        *(f"memspec_actors.{each}" for each in ("predictor", "protocols", "scheduling", "speculation", "telemetry")),
+        *(
+            f"memspec_actors.{each}"
+            for each in ("bench.paper", "predictor", "protocols", "scheduling", "speculation", "telemetry")
+        ),
     )
 ]
 

@@ -4,10 +4,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from memspec_actors.bench.paper.claims import Verdict, judge
-from memspec_actors.bench.paper.evaluation import STUDIES, Study
+from memspec_actors.bench.paper.evaluation import STUDIES
 from memspec_actors.bench.paper.figures import cell, datasets, focus
 from memspec_actors.bench.paper.finding import Finding
 from memspec_actors.bench.paper.method_tables import method_tables
+from memspec_actors.bench.paper.study import Study
 from memspec_actors.bench.paper.table import Table
 from memspec_actors.comparison import BASE, SHARES, STRICT, PolicyComparison
 
