@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from memspec_actors.protocols.events import ShareKind
-from memspec_actors.protocols.messages import IterationReport
+from memspec_actors.protocols.messages import IterationReport, WaitedFor
 from memspec_actors.protocols.results import Departures, DraftFigures, Share, SpeculativeMetrics
 
 __all__ = ["SpeculationCounters", "share_kind"]
@@ -51,15 +51,15 @@ class SpeculationCounters:
         emitted: int,
         work_us: float,
         catch_up_us: float = 0.0,
-        prediction_us: float = 0.0,
-        wait_us: float = 0.0,
+        waited_us: float = 0.0,
+        waited_for: WaitedFor | None = None,
         departures: int = 0,
     ) -> None:
         """Add one iteration.
 
         ``accepted`` and ``emitted`` count only tokens that survived the cut. ``work_us`` is drafting and verifying
-        without ``catch_up_us``; ``prediction_us`` is time spent waiting for a ranking and ``wait_us`` for anything
-        else. ``departures`` of the accepted tokens were not the target's own choice.
+        without ``catch_up_us``, and ``waited_us`` what was spent waiting before. ``departures`` of the accepted tokens
+        were not the target's own choice.
         """
         assert 0 <= accepted <= drafted, f"{accepted} of {drafted} drafted tokens accepted"
         # One token is the target's own, unless the text ended before it.
@@ -70,8 +70,7 @@ class SpeculationCounters:
         self._num_departures += departures
         self._time_us[share] += work_us
         self._time_us["catch_up"] += catch_up_us
-        self._time_us["prediction"] += prediction_us
-        self._time_us["waited"] += wait_us
+        self._time_us["prediction" if waited_for == "prediction" else "waited"] += waited_us
         if drafted:
             self._add_step(drafted, accepted)
         if draft is not None:
@@ -88,8 +87,8 @@ class SpeculationCounters:
             emitted=report.emitted,
             work_us=report.draft_us + report.verify_us,
             catch_up_us=report.catch_up_us,
-            prediction_us=report.waited_us if report.waited_for == "prediction" else 0.0,
-            wait_us=report.waited_us if report.waited_for != "prediction" else 0.0,
+            waited_us=report.waited_us,
+            waited_for=report.waited_for,
             departures=len(report.departures),
         )
 

@@ -21,7 +21,8 @@ class Added:
     emitted: int
     work_us: float
     catch_up_us: float
-    prediction_us: float
+    waited_us: float
+    waited_for: WaitedFor | None
 
 
 @st.composite
@@ -32,7 +33,9 @@ def additions(draw: st.DrawFn) -> Added:
     emitted = accepted + draw(st.integers(0 if accepted else 1, 1))
     kind: ShareKind = "target_only" if draft is None else draw(st.sampled_from(["desired", "fallback"]))
     times = st.floats(0.0, 1e6)
-    return Added(draft, kind, drafted, accepted, emitted, draw(times), draw(times), draw(times))
+    waited_for: WaitedFor | None = draw(st.sampled_from([None, "prediction", "load", "thresholds"]))
+    waited_us = 0.0 if waited_for is None else draw(times)
+    return Added(draft, kind, drafted, accepted, emitted, draw(times), draw(times), waited_us, waited_for)
 
 
 @given(st.lists(additions(), max_size=30), st.integers(0, 6))
@@ -71,7 +74,7 @@ def test_shares_are_the_fractions_of_all_time(added: list[Added]) -> None:
     for one in added:
         counters.add(**vars(one))
     share = counters.share()
-    total = sum(one.work_us + one.catch_up_us + one.prediction_us for one in added)
+    total = sum(one.work_us + one.catch_up_us + one.waited_us for one in added)
     if total == 0.0:
         assert share == Share()
         return
@@ -79,7 +82,9 @@ def test_shares_are_the_fractions_of_all_time(added: list[Added]) -> None:
         wanted = sum(one.work_us for one in added if one.share == kind)
         assert getattr(share, kind) == pytest.approx(wanted / total)
     assert share.catch_up == pytest.approx(sum(one.catch_up_us for one in added) / total)
-    assert share.prediction == pytest.approx(sum(one.prediction_us for one in added) / total)
+    for_rankings = sum(one.waited_us for one in added if one.waited_for == "prediction")
+    assert share.prediction == pytest.approx(for_rankings / total)
+    assert share.waited == pytest.approx((sum(one.waited_us for one in added) - for_rankings) / total)
 
 
 def test_nothing_added_gives_zeros() -> None:

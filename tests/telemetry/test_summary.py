@@ -27,8 +27,7 @@ def test_every_figure_of_every_result_is_recomputed(run: RealRun) -> None:
         row, scheduling = by_id(summary.by_request, result), result.scheduling
         assert row.speculative_decoding == result.metrics.speculative_decoding
         assert row.drafts == scheduling.drafts
-        assert row.share.desired == pytest.approx(scheduling.share.desired)
-        assert row.share.catch_up == pytest.approx(scheduling.share.catch_up)
+        assert msgspec.structs.astuple(row.share) == pytest.approx(msgspec.structs.astuple(scheduling.share))
         counts = (row.switches, row.loads, row.evictions, row.predictions)
         assert counts == (scheduling.switches, scheduling.loads, scheduling.evictions, scheduling.predictions)
         assert row.prediction_busy_share == pytest.approx(scheduling.prediction_busy_share)
@@ -78,6 +77,19 @@ def test_cache_counts_are_those_of_the_state_machine(run: RealRun) -> None:
     assert summary.prefetch.wasted > 0
     assert any("room is needed for" in reason for reason in summary.eviction_reasons)
     assert summary.load_ms.count == summary.loads
+
+
+def test_waiting_for_a_ranking_is_told_from_other_waiting(run: RealRun) -> None:
+    """The one is the price of inline prediction, the other that of loads that nobody saw coming."""
+    for waited_for, kind in (("prediction", "prediction"), ("load", "waited"), ("thresholds", "waited")):
+        records = [
+            msgspec.structs.replace(each, waited_us=1500.0, waited_for=waited_for)
+            if isinstance(each, events.Iteration)
+            else each
+            for each in read(run.path)
+        ]
+        share = msgspec.structs.asdict(summarize(records).share)
+        assert {name for name in ("prediction", "waited") if share[name]} == {kind}
 
 
 def test_queue_depth_counts_those_that_came_before(run: RealRun) -> None:

@@ -29,8 +29,8 @@ def add_iteration(counters: SpeculationCounters, event: Iteration) -> None:
         emitted=event.emitted,
         work_us=event.draft_us + event.verify_us,
         catch_up_us=event.catch_up_us,
-        prediction_us=event.waited_us if event.waited_for == "prediction" else 0.0,
-        wait_us=event.waited_us if event.waited_for != "prediction" else 0.0,
+        waited_us=event.waited_us,
+        waited_for=event.waited_for,
         departures=event.departures,
     )
 
