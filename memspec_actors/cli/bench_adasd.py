@@ -1,13 +1,12 @@
 """``memspec bench adasd``: how it runs, and what it keeps and prints."""
 
-import shlex
 import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from memspec_actors.cli.output import circumstances, print_json, progress_bars
+from memspec_actors.cli.output import print_json, progress_bars
 
 if TYPE_CHECKING:
     from memspec_actors.bench.datasets import DataSet
@@ -80,24 +79,15 @@ def _compare(
 
 def _finding(config: "Config", report: "MethodsReport", *, quick: bool, wall_s: float) -> "Finding":
     from memspec_actors.bench.methods_report import scalars
-    from memspec_actors.bench.paper.finding import Finding, machine
+    from memspec_actors.cli.study import Measured, finding_of
 
     program = Path(sys.argv[0]).name
-    around = circumstances(config.target.num_threads, config.target.dtype)
     learned = "kept from prompt to prompt" if report.share_thresholds else "forgotten with each prompt"
-    return Finding(
-        study="adasd",
-        command=shlex.join([*STARTED_AS.get(program, (program,)), *sys.argv[1:]]),
-        machine=machine(),
+    measured = Measured(
         setting=f"{report.prompts_per_dataset} prompts of each data set, at most {report.max_new_tokens} tokens each; "
         f"what rules learn is {learned}",
-        timed_on="this machine",
-        emulated=(),
-        quick=quick,
-        wall_s=wall_s,
-        versions=around["versions"],
-        threads=around["threads"],
-        dtype=around["dtype"],
         scalars=scalars(report),
         methods=report,
     )
+    command = [*STARTED_AS.get(program, (program,)), *sys.argv[1:]]
+    return finding_of("adasd", command, config, measured, quick=quick, wall_s=wall_s)

@@ -4,13 +4,14 @@ import shlex
 import sys
 import time
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
 import torch
 
+from memspec_actors.bench.methods_report import MethodsReport
 from memspec_actors.bench.paper.finding import Finding, machine, prepare_place, write_finding
 from memspec_actors.cli.exit_codes import exit_code_of
 from memspec_actors.cli.output import circumstances, progress_bars
@@ -19,7 +20,7 @@ from memspec_actors.comparison import PolicyComparison
 from memspec_actors.config import Config
 from memspec_actors.progress import Progress
 
-__all__ = ["Measured", "at_least_one", "run_study"]
+__all__ = ["Measured", "at_least_one", "finding_of", "run_study"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,6 +32,7 @@ class Measured:
     emulated: tuple[str, ...] = ()
     comparisons: Mapping[str, PolicyComparison] = field(default_factory=dict)
     scalars: Mapping[str, float] = field(default_factory=dict)
+    methods: MethodsReport | None = None
 
 
 def run_study(
@@ -59,26 +61,14 @@ def at_least_one(text: str) -> int:
     return number
 
 
-def _study(arguments: Namespace, measure: Callable[[Config, Namespace, Progress], Measured]) -> None:
-    config = Config.load(arguments.config) if arguments.config else Config()
-    torch.set_num_threads(config.target.num_threads)
-    if arguments.json is not None:
-        prepare_place(arguments.json)
-    began = time.perf_counter()
-    with progress_bars() as progress:
-        measured = measure(config, arguments, progress)
-    finding = _finding(config, measured, quick=arguments.quick, wall_s=time.perf_counter() - began)
-    if arguments.json is not None:
-        write_finding(arguments.json, finding)
-    _print(finding)
-
-
-def _finding(config: Config, measured: Measured, *, quick: bool, wall_s: float) -> Finding:
-    script = Path(sys.argv[0])
+def finding_of(
+    study: str, command: Sequence[str], config: Config, measured: Measured, *, quick: bool, wall_s: float
+) -> Finding:
+    """Put what a study measured together with the circumstances, those of this process."""
     around = circumstances(config.target.num_threads, config.target.dtype)
     return Finding(
-        study=script.stem,
-        command=shlex.join(["python", f"bench/{script.name}", *sys.argv[1:]]),
+        study=study,
+        command=shlex.join(command),
         machine=machine(),
         setting=measured.setting,
         timed_on=measured.timed_on,
@@ -90,7 +80,24 @@ def _finding(config: Config, measured: Measured, *, quick: bool, wall_s: float) 
         dtype=around["dtype"],
         comparisons=measured.comparisons,
         scalars=measured.scalars,
+        methods=measured.methods,
     )
+
+
+def _study(arguments: Namespace, measure: Callable[[Config, Namespace, Progress], Measured]) -> None:
+    config = Config.load(arguments.config) if arguments.config else Config()
+    torch.set_num_threads(config.target.num_threads)
+    if arguments.json is not None:
+        prepare_place(arguments.json)
+    began = time.perf_counter()
+    with progress_bars() as progress:
+        measured = measure(config, arguments, progress)
+    wall_s, script = time.perf_counter() - began, Path(sys.argv[0])
+    command = ["python", f"bench/{script.name}", *sys.argv[1:]]
+    finding = finding_of(script.stem, command, config, measured, quick=arguments.quick, wall_s=wall_s)
+    if arguments.json is not None:
+        write_finding(arguments.json, finding)
+    _print(finding)
 
 
 def _print(finding: Finding) -> None:
