@@ -3,13 +3,11 @@
 import atexit
 import gc
 import os
+import signal
 import sys
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-
-from memspec_actors.cli.app import app
-from memspec_actors.cli.exit_codes import exit_code_of
 
 __all__ = ["main"]
 
@@ -19,6 +17,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     They are those of `exit_code_of`. ``--debug`` shows tracebacks.
     """
+    try:  # to import the commands takes long enough to be interrupted
+        from memspec_actors.cli.app import app
+        from memspec_actors.cli.exit_codes import exit_code_of
+    except KeyboardInterrupt:
+        return 128 + signal.SIGINT
     _replace_closed_streams()
     atexit.register(gc.freeze)  # or the interpreter looks at all of torch's objects once more: it exits 3 times later
     return exit_code_of(partial(app, arguments, prog_name="memspec", standalone_mode=False))

@@ -106,6 +106,24 @@ def test_second_interrupt_kills() -> None:
     assert "Traceback" not in err
 
 
+def test_an_interrupt_before_anything_has_begun_is_no_error_either() -> None:
+    """Whoever notices a mistyped command at once would be shown a traceback of what was being imported."""
+    code = """
+import os, signal, sys
+
+class Interrupter:
+    def find_spec(self, name, path=None, target=None):
+        if name == "typer":
+            os.kill(os.getpid(), signal.SIGINT)
+
+sys.meta_path.insert(0, Interrupter())
+from memspec_actors.cli import main
+sys.exit(main(["--version"]))
+"""
+    outcome = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
+    assert (outcome.returncode, outcome.stdout, outcome.stderr) == (130, "", "")
+
+
 def test_loop_hears_of_the_second_interrupt() -> None:
     """One that comes just as the loop falls asleep would be noticed when something else wakes it."""
 
