@@ -225,17 +225,15 @@ class Decoder(Actor[DecoderMessage]):
 
     async def _await(self, what: WaitedFor, run: Run, inbox: Mailbox[DecoderMessage]) -> None:
         drafts = self._drafts
-        run.awaits_load = what == "load"
         with anyio.move_on_after(DEADLINE_S[what]) as deadline:
             while not run.cancelled and run.misses(what, drafts.leases.newest):
-                if run.awaits_load:
+                if what == "load":
                     drafts.adopt()
                     drafts.settle(())  # holds no draft meanwhile: it may be the one whose room is needed
                 envelope = await inbox.receive()
                 if envelope is None:
                     break
                 await self.handle(envelope)
-        run.awaits_load = False
         drafts.adopt()
         if deadline.cancelled_caught:
             run.give_up(what)

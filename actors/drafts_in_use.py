@@ -46,15 +46,9 @@ class DraftsInUse:
         self._cache_manager.tell(NowServing(request_id=run.id if run else None))
 
     def hear(self, announced: ResidencyAnnounced) -> None:
-        """Take an announcement, and acknowledge it at once unless it leaves out a draft that is at work.
-
-        Else a load into the room of a draft that nobody uses would wait for the end of an iteration, or of a prompt.
-        """
+        """Take an announcement, and acknowledge it at once unless it leaves out a draft that is used."""
         self.leases.hear(announced)
-        if self.leases.spares_active():
-            self.adopt()
-            if self.leases.acknowledge():
-                self.acknowledge()
+        self._let_go()
 
     def adopt(self) -> None:
         """Go by the newest announcement, if that can be, and drop what was kept for drafts that it leaves out."""
@@ -98,9 +92,17 @@ class DraftsInUse:
     async def _read_along(self, draft: ResidentDraft, session: DecodeSession) -> None:
         await self._setup.warm_workers.run(session.warm, self._setup.runners[draft])
         self.leases.stop_reading(draft)
-        if self._run is None or self._run.awaits_load:  # there comes no iteration boundary soon
+        self._let_go()
+
+    def _let_go(self) -> None:
+        """Go by the newest announcement unless it leaves out the draft at work, and acknowledge that.
+
+        Else a load into the room of a draft that nobody uses would wait for the end of an iteration, or of a prompt.
+        """
+        if self.leases.spares_active():
             self.adopt()
-            self.settle(())
+            if self.leases.acknowledge():
+                self.acknowledge()
 
     def _tell_activation(self, previous: ResidentDraft | None) -> None:
         run, draft = self._run, self.leases.active

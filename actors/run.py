@@ -43,7 +43,6 @@ class Run:
     iteration: int = 0
     ended_at: float = 0.0  # the event loop's time at which the last iteration, or the prompt's, was over
     adapted_to: int = -2  # the iteration whose lessons the session goes by; -1 is the start
-    awaits_load: bool = False  # it stands still, and no iteration boundary comes soon
     cancelled: bool = False
     to_hear: tuple[str, ...] = ()  # drafts that the newest ranking asks to read along, until they were let
 

@@ -128,6 +128,34 @@ def test_a_draft_that_is_not_at_work_is_given_back_amid_whatever_is_decoded(
     assert max(waits_s) < 0.1
 
 
+def test_a_draft_that_reads_along_is_given_back_when_it_has_read_amid_whatever_is_decoded(tmp_path: Path) -> None:
+    """Reading takes no longer than some tokens do; the iteration, or the next prompt, may be long."""
+    waits_s = []
+
+    async def scenario(world: World) -> None:
+        for draft in ("a", "b"):
+            pinned = await world.wired.cache_manager.ask(SteerDraft(wish="pin", draft=draft), timeout_s=None)
+            if isinstance(pinned, InvalidRequest):  # this world has no room for both
+                return
+        await asyncio.sleep(10.0)
+        stream = world.request(0, "hedge", max_new_tokens=400)
+        reading = asyncio.create_task(read_to_end(stream))
+        await asyncio.sleep(0.1)
+        world.faults.step_s = 1e3
+        await asyncio.sleep(0.05)
+        began, now = asyncio.get_running_loop().time(), world.residency.snapshot(0.0)
+        await steer(world, "unload", "b" if now.active == "a" else "a")
+        waits_s.append(asyncio.get_running_loop().time() - began)
+        assert not reading.done(), "nothing took long: nothing is tried"
+        world.faults.step_s = 0.01
+        assert (await reading).token_ids == world.reference(stream)
+
+    for seed in range(12):
+        run_world(seed, tmp_path / f"{seed}", Faults(warm_s=2.0), scenario)
+    assert sum(wait_s > 0 for wait_s in waits_s) > 2, "no draft was reading: nothing is tried"
+    assert max(waits_s) < 2.1
+
+
 def test_an_unloaded_draft_that_is_asked_for_anew_is_loaded_anew(tmp_path: Path) -> None:
     async def scenario(world: World) -> None:
         await steer(world, "load", "a")
