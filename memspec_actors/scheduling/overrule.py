@@ -131,7 +131,8 @@ class OverrulingRanker:
     ) -> tuple[tuple[str, ...], str | None]:
         """Put a draft that the predictor does not name second, if one is tried; return the order and that draft."""
         doubts = {draft: _failing(of) for draft, of in seen.items() if len(of) >= FEWEST_UNREAD}
-        self._search.see(doubts, prior, order, {*context.resident, *context.unavailable})
+        no_room = [draft for draft in order[1:] if draft not in self._fitting((order[0], draft))]
+        self._search.see(doubts, prior, order, {*context.resident, *context.unavailable, *no_room})
         if (tried := self._search.trying) is None:
             return order, None
         return (order[0], tried, *(draft for draft in order[1:] if draft != tried)), tried
@@ -143,12 +144,15 @@ class OverrulingRanker:
 
         A draft that is tried is loaded whatever that costs.
         """
-        wanted = working_set([draft for draft in order if draft not in context.unavailable], self._capacity, self._fits)
+        wanted = self._fitting([draft for draft in order if draft not in context.unavailable])
         held, price = {*self._awaited, *context.resident, tried}, self._prices.to_hold
         unpaid = (n for n, draft in enumerate(wanted) if n and draft not in held and probability[draft] < price)
         depth = next(unpaid, None)
         self._awaited = set(wanted[:depth]).difference(context.resident)
         return depth
+
+    def _fitting(self, order: Sequence[str]) -> tuple[str, ...]:
+        return working_set(order, self._capacity, self._fits)
 
 
 def _doubt(first: str, seen: Mapping[str, Seen]) -> float:

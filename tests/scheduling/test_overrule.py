@@ -289,6 +289,29 @@ def test_a_draft_that_is_tried_is_loaded_though_that_slows_decoding() -> None:
     assert (ranking.order[1], ranking.depth) == ("law", None)
 
 
+@pytest.mark.parametrize(
+    ("capacity", "bytes_of", "tried"),
+    [(2, {"law": 5, "math": 5}, "law"), (2, {"law": 6, "math": 5}, "math"), (1, {}, None)],
+    ids=["room", "none for law", "none for a second"],
+)
+def test_only_drafts_with_room_beside_the_first_are_tried(
+    capacity: int, bytes_of: dict[str, int], tried: str | None
+) -> None:
+    """One that cannot be loaded would be waited for all through the text, and count as one that did not pay."""
+
+    def fits(names: Sequence[str]) -> bool:
+        return sum(bytes_of.get(name, 5) for name in names) <= 10
+
+    predictor, resident = Oracle(0.36, 0.34, 0.14, 0.16), ("general", "code")[:capacity]
+    ranker = OverrulingRanker(DRAFTS, predictor, capacity, fits, LoadPrices(), Discoveries())
+    ranker.rank(context(0, resident, active="general"))
+    for position in range(1, 17):
+        ranker.observe(iteration(position, "general", 0, *(Shadow(name, position, (False,)) for name in resident[1:])))
+    order = ranker.rank(context(0, resident, num_generated=16, active="general")).order
+    rest = [draft for draft in ("code", "law", "math") if draft != tried]
+    assert order == ("general", *([tried] if tried else ()), *rest)
+
+
 def test_a_predictor_that_is_sure_is_not_searched_behind() -> None:
     """Where no draft fits, loads of ever new ones would take the room of what is needed next."""
     ranker = plus(Oracle(0.02, 0.6, 0.36, 0.02))
