@@ -12,16 +12,8 @@ from tests.import_order import drawn, imported, paths
 
 ROOT = Path(memspec_actors.__file__).parent
 ENTRANCES = {"__init__", "__main__"}
-DRAWN = [
-    import_module(name)
-    for name in (
-        "memspec_actors",
-        *(
-            f"memspec_actors.{each}"
-            for each in ("bench.paper", "predictor", "protocols", "scheduling", "speculation", "telemetry")
-        ),
-    )
-]
+NAMES = ("bench.paper", "predictor", "protocols", "scheduling", "speculation", "telemetry")
+DRAWN = [memspec_actors, *(import_module(f"memspec_actors.{name}") for name in NAMES)]
 
 packages = pytest.mark.parametrize("package", DRAWN, ids=lambda package: package.__name__)
 

@@ -1,7 +1,5 @@
 """``memspec bench`` refuses what cannot come to anything before it begins to measure."""
 
-from pathlib import Path
-
 import pytest
 
 from memspec_actors.bench import adasd, policies
@@ -37,17 +35,11 @@ def _nothing_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
         (["adasd", "--max-new-tokens", "0"], "--max-new-tokens"),
     ],
 )
+@pytest.mark.usefixtures("untouched")
 def test_bad_use_is_one_line_before_the_work(
-    arguments: list[str],
-    said: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """An hour of decoding would end in an error about a path, or in a division by zero."""
-    monkeypatch.chdir(tmp_path)
-    Path("taken").write_text("a file")
     assert main(["bench", *arguments]) == 2
     error = capsys.readouterr().err
     assert error.startswith("memspec: error: ") and error.count("\n") == 1 and said in error
-    assert [each.name for each in tmp_path.iterdir()] == ["taken"]

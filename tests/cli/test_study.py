@@ -2,7 +2,6 @@
 
 import sys
 from argparse import Namespace
-from pathlib import Path
 
 import pytest
 
@@ -53,15 +52,10 @@ def test_what_goes_wrong_ends_in_one_line(
         (["--prompts", "few"], "few"),
     ],
 )
+@pytest.mark.usefixtures("untouched")
 def test_bad_use_is_found_before_the_work(
-    arguments: list[str],
-    said: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    arguments: list[str], said: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """What an hour has measured would be lost."""
-    monkeypatch.chdir(tmp_path)
-    Path("taken").write_text("a file")
     assert ending(monkeypatch, arguments, AssertionError("the work has begun")) == 2
     assert said in capsys.readouterr().err.splitlines()[-1]
