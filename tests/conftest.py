@@ -21,7 +21,8 @@ settings.register_profile("explore", settings.get_profile("repeat"), derandomize
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "repeat"))
 
 # Worlds that check themselves: what they find is to be told as fully as what a test finds.
-pytest.register_assert_rewrite("tests.actors.world", "tests.scheduling.residency_world")
+WORLDS = ("actors.world", "scheduling.residency_world", "scheduling.model_decoder", "scheduling.model_loader")
+pytest.register_assert_rewrite(*(f"tests.{name}" for name in WORLDS))
 
 
 @pytest.fixture

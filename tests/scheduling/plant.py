@@ -1,8 +1,11 @@
 """The drafts and limits of a world in which a residency state machine lives, and what fits into it."""
 
+import itertools
 import random
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+
+from memspec_actors.protocols.messages import Placement
 
 ALIGNMENT = 64
 
@@ -44,6 +47,17 @@ class Plant:
             ):
                 wanted.append(name)
         return wanted
+
+    def has_room(self, name: str, staying: Iterable[tuple[Placement, ...]]) -> bool:
+        """Whether a draft fits beside those that stay where they are: tries every aligned place for every artefact."""
+        taken = {p.artefact: (p.offset, p.nbytes) for placements in staying for p in placements}
+        absent = [n for a, n in self.parts[name].items() if a not in taken]
+        for places in itertools.product(range(0, self.budget, ALIGNMENT), repeat=len(absent)):
+            ranges = sorted([*taken.values(), *zip(places, absent, strict=True)])
+            inside = all(offset + n <= self.budget for offset, n in ranges)
+            if inside and all(a + n <= b for (a, n), (b, _) in itertools.pairwise(ranges)):
+                return True
+        return False
 
 
 def aligned(n: int) -> int:

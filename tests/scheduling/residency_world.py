@@ -1,4 +1,4 @@
-"""A residency state machine among a model Decoder and a model Loader, checked at every step.
+"""A residency state machine between the model Decoder and the model Loader, checked at every step.
 
 The world keeps its own books in plain sets and sums: what every instruction did, what the Decoder may touch, what lies
 where. Edges between the three are FIFO and deliver at random times; loads overlap, fail, are cancelled or finish late;
@@ -9,7 +9,7 @@ import itertools
 import math
 import random
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 
 from memspec_actors.protocols.messages import Placement, ResidentDraft
 from memspec_actors.scheduling.artefacts import Artefact, DraftSpec
@@ -24,6 +24,8 @@ from memspec_actors.scheduling.instructions import (
     Warm,
 )
 from memspec_actors.scheduling.residency import Residency
+from tests.scheduling.model_decoder import ModelDecoder
+from tests.scheduling.model_loader import ModelLoader
 from tests.scheduling.plant import ALIGNMENT, Plant, mixed_plant, uniform_plant
 
 
@@ -34,22 +36,10 @@ class World:
         self.plant, self.rng, self.now = plant, rng, 0.0
         specs = [DraftSpec(name, tuple(Artefact(a, n) for a, n in plant.parts[name].items())) for name in plant.names]
         self.residency = residency_type(specs, capacity=plant.capacity, budget_bytes=plant.budget)
-        self.to_decoder: deque[Announce | Warm] = deque()
-        self.to_loader: deque[StartLoad | AbortLoad | Freed] = deque()
-        self.from_decoder: deque[tuple[str, ResidentDraft | None, int]] = deque()
-        self.from_loader: deque[tuple[str, ResidentDraft]] = deque()
+        self.loader = ModelLoader()
+        self.decoder = ModelDecoder(self.loader.runners)
         self.latest_wins = rng.random() < 0.7
-        # the Decoder
-        self.read: Announce | None = None
-        self.active: ResidentDraft | None = None
-        self.warming: list[ResidentDraft] = []
-        self.has_sequence = True
-        # the Loader: what it is reading, what it was told to give up, and what it has bound
-        self.running: dict[ResidentDraft, tuple[Placement, ...]] = {}
-        self.aborted: set[ResidentDraft] = set()
-        self.runners: dict[ResidentDraft, tuple[Placement, ...]] = {}
         # the books
-        self.order: list[str] = []
         self.depth: int | None = None
         self.unloaded: set[str] = set()
         self.served: str | None = None
@@ -67,7 +57,7 @@ class World:
     # --- what reaches the state machine -------------------------------------------------------------------------------
 
     def rank(self, order: Sequence[str], depth: int | None = None) -> None:
-        self.order, self.depth = list(order), depth
+        self.decoder.order, self.depth = list(order), depth
         scores = [1.0 / (i + 1) for i in range(len(order))]
         self.handle(lambda: self.residency.on_ranking(order, scores, self.now, depth))
 
@@ -92,7 +82,7 @@ class World:
         self.handle(lambda: self.residency.on_tick(self.now))
 
     def hear_loader(self) -> None:
-        kind, draft = self.from_loader.popleft()
+        kind, draft = self.loader.outbox.popleft()
         assert self.status[draft] == "loading", "a load ended twice"
         if kind == "finished":
             self.status[draft] = "loaded"
@@ -111,7 +101,7 @@ class World:
         assert Failed(draft, "gone", delay) in told
 
     def hear_decoder(self) -> None:
-        kind, draft, epoch = self.from_decoder.popleft()
+        kind, draft, epoch = self.decoder.outbox.popleft()
         if kind == "warmed":
             assert draft is not None
             assert self.status[draft] == "warming", "a warm was answered twice"
@@ -145,87 +135,6 @@ class World:
         assert handlers[kind]() == [], "a stale message must be ignored"
         assert residency.snapshot(self.now) == before
 
-    # --- the Decoder --------------------------------------------------------------------------------------------------
-
-    def decoder_takes(self, choice: int | None = None) -> None:
-        message = self.to_decoder.popleft()
-        if isinstance(message, Announce):
-            self.read = message
-            self.decoder_picks(choice)
-            self.from_decoder.append(("ack", self.active, message.epoch))
-        elif self.has_sequence:
-            self.warming.append(message.draft)
-        else:
-            self.from_decoder.append(("warmed", message.draft, 0))
-
-    def decoder_picks(self, choice: int | None = None) -> None:
-        """Activate a usable draft: any one, or by default the best-ranked."""
-        usable: list[ResidentDraft | None] = list(self.read.resident) if self.read else []
-        ranked = [d for name in self.order for d in usable if d and d.name == name]
-        picked = [*usable, None][choice % (len(usable) + 1)] if choice is not None else next(iter(ranked), None)
-        if picked != self.active:
-            self.active = picked
-            self.from_decoder.append(("activated", picked, 0))
-
-    def decoder_iterates(self) -> None:
-        for draft in [self.active, *self.warming]:
-            assert draft is None or draft in self.runners, "the Decoder computes with freed weights"
-        assert self.active is None or (self.read is not None and self.active in self.read.resident)
-
-    def decoder_warmed(self, choice: int) -> None:
-        draft = self.warming.pop(choice % len(self.warming))
-        assert draft in self.runners, "the Decoder warms freed weights"
-        self.from_decoder.append(("warmed", draft, 0))
-
-    def decoder_restarts(self) -> None:
-        self.read, self.active, self.has_sequence = None, None, False
-        while self.warming:
-            self.decoder_warmed(0)
-        self.from_decoder.append(("ack", None, 0))
-
-    def decoder_begins(self) -> None:
-        self.has_sequence = True
-
-    def may_touch(self, draft: ResidentDraft) -> bool:
-        """Whether the Decoder uses a draft, or could by what it has read or will read."""
-        coming = [draft in m.resident if isinstance(m, Announce) else draft == m.draft for m in self.to_decoder]
-        usable = self.read is not None and draft in self.read.resident
-        return draft == self.active or draft in self.warming or usable or any(coming)
-
-    # --- the Loader ---------------------------------------------------------------------------------------------------
-
-    def loader_takes(self) -> None:
-        message = self.to_loader.popleft()
-        if isinstance(message, AbortLoad):
-            if message.draft in self.running:
-                self.aborted.add(message.draft)
-        elif isinstance(message, Freed):
-            del self.runners[message.draft]
-        else:
-            for place in message.placements:
-                self.check_write(place)
-            self.running[message.draft] = message.placements
-
-    def check_write(self, place: Placement) -> None:
-        bound = [p for placements in self.runners.values() for p in placements]
-        if place.present:
-            assert any(p.artefact == place.artefact and p.offset == place.offset for p in bound), "nothing is there"
-            return
-        written = [p for placements in self.running.values() for p in placements if not p.present]
-        for other in [*bound, *written]:
-            apart = place.offset + place.nbytes <= other.offset or other.offset + other.nbytes <= place.offset
-            assert apart, f"{place} is read over {other}"
-
-    def loader_ends(self, choice: int, outcome: str) -> None:
-        draft = sorted(self.running, key=lambda d: d.name)[choice % len(self.running)]
-        if outcome == "cancelled" and draft not in self.aborted:
-            outcome = "finished"
-        placements = self.running.pop(draft)
-        self.aborted.discard(draft)
-        if outcome == "finished":
-            self.runners[draft] = placements
-        self.from_loader.append((outcome, draft))
-
     # --- the books ----------------------------------------------------------------------------------------------------
 
     def handle(self, call: Callable[[], list[Instruction]], timed: bool = True) -> list[Instruction]:
@@ -239,14 +148,14 @@ class World:
         match instruction:
             case StartLoad():
                 self.note_start(instruction)
-                self.to_loader.append(instruction)
+                self.loader.inbox.append(instruction)
             case AbortLoad(draft=draft):
                 assert self.status[draft] == "loading"
-                self.to_loader.append(instruction)
+                self.loader.inbox.append(instruction)
             case Warm(draft=draft):
                 assert self.status[draft] == "loaded"
                 self.status[draft] = "warming"
-                self.to_decoder.append(instruction)
+                self.decoder.inbox.append(instruction)
             case Announce():
                 self.note_announcement(instruction)
             case Revoked(draft=draft):
@@ -254,7 +163,7 @@ class World:
                 assert draft != self.told_active or draft.name in self.unloaded, "the active draft was revoked"
             case Freed():
                 self.note_freed(instruction)
-                self.to_loader.append(instruction)
+                self.loader.inbox.append(instruction)
             case Failed(draft=draft):
                 assert draft not in self.held
 
@@ -283,13 +192,13 @@ class World:
             assert self.status[draft] == "warmed", "a draft is announced before it is ready"
         self.announced = announce
         if self.latest_wins:
-            self.to_decoder = deque(message for message in self.to_decoder if isinstance(message, Warm))
-        self.to_decoder.append(announce)
+            self.decoder.inbox = deque(message for message in self.decoder.inbox if isinstance(message, Warm))
+        self.decoder.inbox.append(announce)
 
     def note_freed(self, freed: Freed) -> None:
         draft = freed.draft
         assert self.status[draft] in ("loaded", "warmed"), "freed while it is written or warmed"
-        assert not self.may_touch(draft), "freed while the Decoder may use it"
+        assert not self.decoder.may_touch(draft), "freed while the Decoder may use it"
         assert draft != self.told_active
         before = self.held_bytes()
         del self.held[draft], self.status[draft]
@@ -331,18 +240,18 @@ class World:
         rng = self.rng
         actions: list[tuple[float, bool, Callable[[], None]]] = [
             (2, True, self.rank_at_random),
-            (6, bool(self.from_loader), self.hear_loader),
-            (8, bool(self.from_decoder), self.hear_decoder),
-            (6, bool(self.to_decoder), lambda: self.decoder_takes(rng.choice([None, rng.randrange(5)]))),
-            (2, True, lambda: self.decoder_picks(rng.choice([None, rng.randrange(5)]))),
-            (3, True, self.decoder_iterates),
-            (4, bool(self.warming), lambda: self.decoder_warmed(rng.randrange(5))),
-            (0.3, True, self.decoder_restarts),
+            (6, bool(self.loader.outbox), self.hear_loader),
+            (8, bool(self.decoder.outbox), self.hear_decoder),
+            (6, bool(self.decoder.inbox), lambda: self.decoder.takes(rng.choice([None, rng.randrange(5)]))),
+            (2, True, lambda: self.decoder.picks(rng.choice([None, rng.randrange(5)]))),
+            (3, True, self.decoder.iterates),
+            (4, bool(self.decoder.warming), lambda: self.decoder.warmed(rng.randrange(5))),
+            (0.3, True, self.decoder.restarts),
             (0.5, True, self.change_request),
             (0.5, True, lambda: self.unload(rng.choice(self.plant.names))),
-            (2, not self.has_sequence, self.decoder_begins),
-            (6, bool(self.to_loader), self.loader_takes),
-            (5, bool(self.running), lambda: self.loader_ends(rng.randrange(5), random_outcome(rng))),
+            (2, not self.decoder.has_sequence, self.decoder.begins),
+            (6, bool(self.loader.inbox), self.loader.takes),
+            (5, bool(self.loader.running), lambda: self.loader.ends(rng.randrange(5), random_outcome(rng))),
             (1, True, lambda: self.pass_time(rng.choice([0.01, 0.5, 3.0]))),
             (1, True, lambda: self.send_stale(rng.choice(self.plant.names), rng.randint(-1, 2), rng.randrange(6))),
         ]
@@ -355,56 +264,44 @@ class World:
 
     def calm_down(self, order: Sequence[str]) -> None:
         """Rank for a new request, then let everything succeed and arrive until nothing happens any more."""
-        while ("ack", None, 0) in self.from_decoder:
+        while ("ack", None, 0) in self.decoder.outbox:
             self.hear_decoder()
         self.change_request()
         self.rank(order)
         for _ in range(200):
-            self.decoder_picks()
-            edges = (self.from_loader, self.from_decoder, self.to_decoder, self.to_loader)
-            if not any(edges) and not self.running and not self.warming:
+            self.decoder.picks()
+            edges = (self.loader.outbox, self.decoder.outbox, self.decoder.inbox, self.loader.inbox)
+            if not any(edges) and not self.loader.running and not self.decoder.warming:
                 due = self.residency.next_tick()
                 if due is None:
                     return
                 self.pass_time(due - self.now)
-            while self.to_loader:
-                self.loader_takes()
-            while self.running:
-                self.loader_ends(0, "finished")
-            while self.from_loader:
+            while self.loader.inbox:
+                self.loader.takes()
+            while self.loader.running:
+                self.loader.ends(0, "finished")
+            while self.loader.outbox:
                 self.hear_loader()
-            while self.to_decoder:
-                self.decoder_takes()
-            while self.warming:
-                self.decoder_warmed(0)
-            while self.from_decoder:
+            while self.decoder.inbox:
+                self.decoder.takes()
+            while self.decoder.warming:
+                self.decoder.warmed(0)
+            while self.decoder.outbox:
                 self.hear_decoder()
         raise AssertionError("it never comes to rest")
 
     def check_at_rest(self) -> None:
         """The working set is resident, or room for its best missing draft cannot be made by any eviction allowed."""
         assert {self.status[d] for d in self.held} <= {"warmed"}
-        wanted = self.plant.working_set(self.order, self.depth)
+        wanted = self.plant.working_set(self.decoder.order, self.depth)
         resident = {d.name for d in self.announced.resident}
         missing = [name for name in wanted if name not in resident]
         if not missing:
             return
-        staying = {d: p for d, p in self.held.items() if d.name in wanted or d == self.active}
+        staying = {d: p for d, p in self.held.items() if d.name in wanted or d == self.decoder.active}
         if self.plant.uniform:
             assert self.plant.capacity == 1, f"{missing} never became resident"
-        assert len(staying) >= self.plant.capacity or not self.finds_room(missing[0], staying.values())
-
-    def finds_room(self, name: str, staying: Iterable[tuple[Placement, ...]]) -> bool:
-        """Try every aligned place for every artefact."""
-        taken = {p.artefact: (p.offset, p.nbytes) for placements in staying for p in placements}
-        absent = [n for a, n in self.plant.parts[name].items() if a not in taken]
-        offsets = range(0, self.plant.budget, ALIGNMENT)
-        for places in itertools.product(offsets, repeat=len(absent)):
-            ranges = sorted([*taken.values(), *zip(places, absent, strict=True)])
-            inside = all(offset + n <= self.plant.budget for offset, n in ranges)
-            if inside and all(a + n <= b for (a, n), (b, _) in itertools.pairwise(ranges)):
-                return True
-        return False
+        assert len(staying) >= self.plant.capacity or not self.plant.has_room(missing[0], staying.values())
 
 
 def random_outcome(rng: random.Random) -> str:

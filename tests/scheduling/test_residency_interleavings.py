@@ -13,11 +13,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from memspec_actors.protocols.messages import ResidentDraft
-from memspec_actors.scheduling.instructions import (
-    Failed,
-    Freed,
-    Instruction,
-)
+from memspec_actors.scheduling.instructions import Failed, Freed, Instruction
 from memspec_actors.scheduling.residency import Residency
 from memspec_actors.scheduling.slot import Slot, State
 from tests.scheduling.plant import mixed_plant, uniform_plant
@@ -184,33 +180,33 @@ class ResidencyMachine(RuleBasedStateMachine):
     def rank(self, order: list[str], length: int, depth: int | None) -> None:
         self.world.rank([name for name in order if name in self.world.plant.parts][:length], depth)
 
-    @precondition(lambda self: self.world.from_loader)
+    @precondition(lambda self: self.world.loader.outbox)
     @rule()
     def hear_loader(self) -> None:
         self.world.hear_loader()
 
-    @precondition(lambda self: self.world.from_decoder)
+    @precondition(lambda self: self.world.decoder.outbox)
     @rule()
     def hear_decoder(self) -> None:
         self.world.hear_decoder()
 
-    @precondition(lambda self: self.world.to_decoder)
+    @precondition(lambda self: self.world.decoder.inbox)
     @rule(choice=st.none() | st.integers(0, 4))
     def decoder_takes(self, choice: int | None) -> None:
-        self.world.decoder_takes(choice)
+        self.world.decoder.takes(choice)
 
     @rule(choice=st.none() | st.integers(0, 4))
     def decoder_picks(self, choice: int | None) -> None:
-        self.world.decoder_picks(choice)
+        self.world.decoder.picks(choice)
 
-    @precondition(lambda self: self.world.warming)
+    @precondition(lambda self: self.world.decoder.warming)
     @rule(choice=st.integers(0, 4))
     def decoder_warmed(self, choice: int) -> None:
-        self.world.decoder_warmed(choice)
+        self.world.decoder.warmed(choice)
 
     @rule()
     def decoder_restarts(self) -> None:
-        self.world.decoder_restarts()
+        self.world.decoder.restarts()
 
     @rule()
     def change_request(self) -> None:
@@ -222,17 +218,17 @@ class ResidencyMachine(RuleBasedStateMachine):
 
     @rule()
     def decoder_begins(self) -> None:
-        self.world.decoder_begins()
+        self.world.decoder.begins()
 
-    @precondition(lambda self: self.world.to_loader)
+    @precondition(lambda self: self.world.loader.inbox)
     @rule()
     def loader_takes(self) -> None:
-        self.world.loader_takes()
+        self.world.loader.takes()
 
-    @precondition(lambda self: self.world.running)
+    @precondition(lambda self: self.world.loader.running)
     @rule(choice=st.integers(0, 4), outcome=st.sampled_from(["finished", "failed", "cancelled"]))
     def loader_ends(self, choice: int, outcome: str) -> None:
-        self.world.loader_ends(choice, outcome)
+        self.world.loader.ends(choice, outcome)
 
     @rule(seconds=st.sampled_from([0.0, 0.5, 3.0, 100.0]))
     def pass_time(self, seconds: float) -> None:
@@ -240,7 +236,7 @@ class ResidencyMachine(RuleBasedStateMachine):
 
     @invariant()
     def nothing_freed_is_in_use(self) -> None:
-        self.world.decoder_iterates()
+        self.world.decoder.iterates()
 
     def teardown(self) -> None:
         if hasattr(self, "world"):
