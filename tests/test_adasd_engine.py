@@ -1,7 +1,6 @@
 """AdaSD through the whole engine, on the embedded models."""
 
 import logging
-import random
 from pathlib import Path
 
 import pytest
@@ -14,12 +13,12 @@ from memspec_actors.protocols import events
 from memspec_actors.speculation.stop import StopRule, stop_rule
 from memspec_actors.telemetry.audit import audit
 from memspec_actors.telemetry.reader import EventReader, read_events
-from memspec_actors.zoo.world import sample_request
+from tests.engines import zoo_prompt
 from tests.patience import until
 
 pytestmark = pytest.mark.anyio
 
-PROMPT = sample_request(random.Random("eval:adasd"), ("general", "law"), split="eval").prompt_text
+PROMPT = zoo_prompt("general", "law", seed="adasd")
 TOKENS = 60
 INLINE = ScheduleConfig(prediction="inline")  # so that the very first iteration drafts
 

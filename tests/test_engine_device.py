@@ -1,6 +1,5 @@
 """The engine decodes on a device as on the CPU: loads are copies, drafts are not looked at, the text is the same."""
 
-import random
 from pathlib import Path
 from typing import Any
 
@@ -13,12 +12,11 @@ from memspec_actors.models.devices.device import DeviceMemory
 from memspec_actors.protocols.events import SystemStarted
 from memspec_actors.telemetry.audit import audit
 from memspec_actors.telemetry.reader import read_events
-from memspec_actors.zoo.world import sample_request
+from tests.engines import MIXED
 from tests.models.fake_device import FakeDevice
 
 pytestmark = pytest.mark.anyio
 
-PROMPT = sample_request(random.Random("eval:1"), ("medical", "code", "law", "math"), split="eval").prompt_text
 TOKENS = 100
 
 
@@ -45,7 +43,7 @@ async def test_the_text_on_a_device_is_that_on_the_cpu(device: FakeDevice, tmp_p
         {"stop": "gain"},
     ]
     async with MemSpec.open(config) as engine:
-        on_device = [await engine.generate(PROMPT, max_new_tokens=TOKENS, **each) for each in requests]
+        on_device = [await engine.generate(MIXED, max_new_tokens=TOKENS, **each) for each in requests]
     assert device.replayed > TOKENS
     assert on_device[0].scheduling.evictions > 0
     assert device.recorded <= 2 + on_device[0].scheduling.evictions, "a step outlives its text"
@@ -53,7 +51,7 @@ async def test_the_text_on_a_device_is_that_on_the_cpu(device: FakeDevice, tmp_p
     assert [event.device for event in read_events(tmp_path / "log") if isinstance(event, SystemStarted)] == ["cuda"]
     async with MemSpec.open(Config()) as engine:
         for found, options in zip(on_device, requests, strict=True):
-            expected = await engine.generate(PROMPT, max_new_tokens=TOKENS, **{"policy": "target-only", **options})
+            expected = await engine.generate(MIXED, max_new_tokens=TOKENS, **{"policy": "target-only", **options})
             assert found.token_ids == expected.token_ids, options
 
 

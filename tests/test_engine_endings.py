@@ -1,18 +1,17 @@
 """Where a text ends, through the whole engine: at every offset, under speculation, streamed and whole."""
 
-import random
 from collections.abc import AsyncIterator
 
 import pytest
 
 from memspec_actors import MemSpec, SamplingParams
 from memspec_actors.protocols.results import GenerationResult
-from memspec_actors.zoo.world import sample_request
+from tests.engines import zoo_prompt
 
 pytestmark = pytest.mark.anyio
 
 POLICIES = ("target-only", "static:law", "memspec")
-PROMPT = sample_request(random.Random("eval:endings"), ("law", "math"), split="eval").prompt_text
+PROMPT = zoo_prompt("law", "math", seed="endings")
 NUM_TOKENS = 48
 
 

@@ -1,7 +1,6 @@
 """One real run of the embedded models under several policies, with a crash in it, and its log."""
 
 import asyncio
-import random
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,8 +9,8 @@ from typing import TypeVar
 import pytest
 from msgspec.structs import replace
 
-from memspec_actors import Config, MemSpec
-from memspec_actors.config import EventsConfig, ScheduleConfig
+from memspec_actors import MemSpec
+from memspec_actors.config import ScheduleConfig
 from memspec_actors.loadout import open_predictor
 from memspec_actors.protocols.events import Event
 from memspec_actors.protocols.feedback import Feedback
@@ -24,7 +23,7 @@ from memspec_actors.simulation.profile import open_profile
 from memspec_actors.simulation.replay import replay
 from memspec_actors.simulation.setting import Setting
 from memspec_actors.telemetry import EventLog, read
-from memspec_actors.zoo.world import sample_request
+from tests.engines import MIXED, with_events
 from tests.patience import until
 from tests.simulation.toys import ShiftingRanker, Toys
 
@@ -65,10 +64,9 @@ class FragileRanker:
 
 
 async def _run(path: Path) -> RealRun:
-    prompt = sample_request(random.Random("eval:1"), ("medical", "code", "law", "math"), split="eval").prompt_text
-    async with MemSpec.open(Config(events=EventsConfig(path=str(path)))) as engine:
-        results = [await engine.generate(prompt, max_new_tokens=160, policy=policy) for policy in POLICIES]
-        queued = (engine.generate(prompt, max_new_tokens=8, policy="general-static") for _ in range(3))
+    async with MemSpec.open(with_events(path)) as engine:
+        results = [await engine.generate(MIXED, max_new_tokens=160, policy=policy) for policy in POLICIES]
+        queued = (engine.generate(MIXED, max_new_tokens=8, policy="general-static") for _ in range(3))
         results += await asyncio.gather(*queued)
         await until(lambda: not engine.residency().loading)  # what the last ranking began
         for name in engine.drafts:
