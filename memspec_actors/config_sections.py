@@ -41,6 +41,11 @@ def require(holds: bool, key: str, value: object, expected: str) -> None:
         raise ConfigError(f"{key} is {value!r}; it must be {expected}")
 
 
+def _can_be_sent(key: str) -> bool:
+    """Tell whether a caller can give a key in a header as it is."""
+    return key != "" and key == key.strip() and key.isprintable()
+
+
 def zoo_name(model: str) -> str | None:
     """Give the name of the embedded model that ``model`` means (``"zoo"``, ``"zoo:code"``), or None for any other."""
     if model == "zoo":
@@ -229,7 +234,8 @@ class ServeConfig(Section, frozen=True, kw_only=True):
         require(self.host != "", "[serve] host", self.host, "an address or a name to listen on")
         require(0 <= self.port < 2**16, "[serve] port", self.port, "an integer in [0, 65535] (0 takes a free one)")
         require(self.uds != "", "[serve] uds", self.uds, "the path of a Unix socket")
-        require(self.api_key != "", "[serve] api_key", self.api_key, "a secret that is not empty")
+        if self.api_key is not None and not _can_be_sent(self.api_key):  # it stays out of what is printed
+            raise ConfigError("[serve] api_key must not be empty, nor hold line ends or spaces around it")
         fits = self.model_name is None or 1 <= len(self.model_name) <= MAX_MODEL_NAME
         require(fits, "[serve] model_name", self.model_name, f"a name of 1 to {MAX_MODEL_NAME} characters")
         require(self.queue >= 0, "[serve] queue", self.queue, "an integer >= 0")

@@ -208,6 +208,8 @@ def test_drafts_and_predictor_can_be_switched_off(tmp_path: Path) -> None:
         ("[[drafts]]\nname = 'a'\n[[drafts]]\nname = 'a'", ["[[drafts]] name", "'a'", "different"]),
         ("[[drafts]]\nname = 'a b'", ["[[drafts]] name", "'a b'"]),
         ("[[drafts]]\nmodel = 'x'", ["[[drafts]] number 1", "name"]),
+        ("[serve]\napi_key = ''", ["[serve] api_key", "empty"]),
+        ("[serve]\napi_key = ' s3cret'", ["[serve] api_key", "spaces"]),
         ("[serve]\nmodel_name = ''", ["[serve] model_name", "''", "1 to 200"]),
         (f"[serve]\nmodel_name = '{'m' * 201}'", ["[serve] model_name", "1 to 200"]),
         ("memory = 3", ["[memory]", "3"]),
@@ -231,6 +233,14 @@ def test_mistake_is_named(tmp_path: Path, text: str, named: list[str]) -> None:
     assert [part for part in [str(tmp_path / "memspec.toml"), *named] if part not in message] == []
     assert "\n" not in message
     assert isinstance(caught.value, UsageError)
+
+
+@pytest.mark.parametrize("key", ["s3cret\n", " s3cret", "s3\tcret", "s3\x00cret"])
+def test_a_key_that_no_header_can_hold_is_refused_and_not_shown(key: str) -> None:
+    """Every caller would be turned away, and nobody knew why: a file's last line end is easily taken for a part."""
+    with pytest.raises(ConfigError, match=r"^\[serve\] api_key must not be empty, nor hold line ends") as caught:
+        ServeConfig(api_key=key)
+    assert "cret" not in str(caught.value)
 
 
 def test_unreadable_files_are_named(tmp_path: Path) -> None:

@@ -85,7 +85,7 @@ class AccessControl:
     def _has_key(self, headers: Headers) -> bool:
         assert self._key is not None
         scheme, _, given = headers.get("authorization", "").partition(" ")
-        return scheme.lower() == "bearer" and hmac.compare_digest(given.strip().encode("latin-1"), self._key)
+        return scheme.lower() == "bearer" and hmac.compare_digest(given.strip(" \t").encode("latin-1"), self._key)
 
 
 def _name(url: str) -> str | None:

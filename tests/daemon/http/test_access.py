@@ -92,6 +92,12 @@ async def test_the_page_and_the_health_need_no_key(path: str) -> None:
     assert await ask(ServeConfig(api_key=KEY), path) == (200, None)
 
 
+@pytest.mark.parametrize("key", ["s3cret-à", "s3cret-Å"])
+async def test_a_key_may_end_in_any_letter(key: str) -> None:
+    """The last bytes of these are spaces to Latin-1, in which headers are read: nobody's key would be the right one."""
+    assert await ask(ServeConfig(api_key=key), authorization=f"Bearer {key} ".encode()) == (200, None)
+
+
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.168.1.5", "box.lan"])
 def test_other_machines_are_not_let_in_without_a_key_unless_told_so(host: str) -> None:
     with pytest.raises(ConfigError, match="api_key"):
