@@ -1,4 +1,4 @@
-"""What travels through a mailbox: a message, where it comes from, and the answer it may want."""
+"""What travels through a mailbox: a message, the trace id of what it was sent for, and the answer it may want."""
 
 import asyncio
 import itertools
@@ -6,15 +6,12 @@ from contextvars import ContextVar, Token
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
-__all__ = ["Envelope", "acting", "current_trace_id", "new_trace_id", "tracing"]
+__all__ = ["Envelope", "current_trace_id", "new_trace_id", "tracing"]
 
 M = TypeVar("M")
 
 _ids = itertools.count(1)
 _trace_id: ContextVar[str | None] = ContextVar("trace_id", default=None)
-
-acting: ContextVar[str | None] = ContextVar("acting", default=None)
-"""The name of the actor whose code runs now; None outside of any."""
 
 
 @dataclass(slots=True, eq=False)
@@ -23,7 +20,6 @@ class Envelope(Generic[M]):
 
     message: M
     trace_id: str
-    sender: str | None = None
     reply: asyncio.Future[Any] | None = None
 
     def answer(self, value: object) -> None:

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import Any, Generic, TypeVar
 
 from memspec_actors.errors import ActorDied, AskTimeout
-from memspec_actors.runtime.envelope import Envelope, acting, current_trace_id, new_trace_id
+from memspec_actors.runtime.envelope import Envelope, current_trace_id, new_trace_id
 from memspec_actors.runtime.events import DeadLetter
 from memspec_actors.runtime.mailbox import Mailbox
 
@@ -60,4 +60,4 @@ class ActorRef(Generic[M]):
                 reply.exception()  # an asker that is cancelled at this very moment leaves no "never retrieved" behind
 
     def _envelope(self, message: M, reply: asyncio.Future[Any] | None = None) -> Envelope[Any]:
-        return Envelope(message, current_trace_id() or new_trace_id(), acting.get(), reply)
+        return Envelope(message, current_trace_id() or new_trace_id(), reply)

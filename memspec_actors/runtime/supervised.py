@@ -9,7 +9,6 @@ from anyio.abc import TaskStatus
 
 from memspec_actors.errors import ActorDied, ActorError, SystemFailed
 from memspec_actors.runtime.actor import Actor
-from memspec_actors.runtime.envelope import acting
 from memspec_actors.runtime.events import Crashed, DeadLetter, Restarted, RuntimeEvent
 from memspec_actors.runtime.mailbox import Mailbox, MailboxPolicy
 from memspec_actors.runtime.ref import ActorRef
@@ -51,7 +50,6 @@ class Supervised(Generic[M]):
 
     async def live(self, *, task_status: TaskStatus[None]) -> None:
         """Run incarnations until the actor is stopped; an error of the first ``started`` is raised as it is."""
-        acting.set(self.name)
         try:
             with anyio.CancelScope() as self._scope:
                 await self._lives(task_status)

@@ -33,7 +33,7 @@ Message = Order | Reading
 
 
 def envelope(message: Message, reply: asyncio.Future[object] | None = None) -> Envelope[Message]:
-    return Envelope(message, "trace", None, reply)
+    return Envelope(message, "trace", reply)
 
 
 class ListModel:
