@@ -1,4 +1,17 @@
-"""A small typed actor runtime on asyncio queues and anyio; knows no models."""
+"""A small typed actor runtime on asyncio queues and anyio; knows no models.
+
+Each module imports only from the lines above its own:
+
+    envelope, events           what travels through a mailbox; what the runtime tells its observer
+    mailbox                    bounded: some messages replace their predecessors, no other is ever dropped
+    actor, ref                 the base of all actors; the handle by which everybody else reaches one
+    restart                    how often an actor may crash, and how long it then waits
+    supervised                 one actor and its lives
+    closed_loops, onlookers    what is left on a loop that was closed too early; listeners that may fail
+    supervisor                 the system of actors: started in order, kept alive, stopped in reverse
+    workers, held              threads for work that would block; things handed on a moment later
+    testing                    virtual time, with tasks interleaved by a seed
+"""
 
 from memspec_actors.runtime.actor import Actor
 from memspec_actors.runtime.envelope import Envelope, current_trace_id, new_trace_id, tracing

@@ -1,4 +1,23 @@
-"""The embedded models: a target, drafts for five domains, and how they are built."""
+"""The embedded models: a target, drafts for five domains, and how they are built.
+
+Each module imports only from the lines above its own. The world that they know:
+
+    domain                                          how a domain is written down
+    domain_general, domain_code, domain_math        three of the five
+    domain_law, domain_medical                      the other two
+    world                                           requests of all five, and their answers
+    tokenizer                                       the one tokenizer of all models
+
+From nothing to model directories:
+
+    network                                         a small Llama network, as it is trained
+    induction                                       the copying circuit that it starts with
+    checkpoint, generation, quality                 networks as directories; greedy text; whether answers are right
+    batches                                         training batches
+    training                                        one network's training
+    distill                                         a target's answers, for drafts to learn from
+    build                                           all models, stage by stage
+"""
 
 from __future__ import annotations
 
