@@ -5,12 +5,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from memspec_actors.config import Config, zoo_name
+from memspec_actors.config import Config, DraftConfig, zoo_name
 from memspec_actors.errors import ConfigError, UsageError
 from memspec_actors.hub import hub_model, snapshot
 from memspec_actors.models.checkpoints.checkpoint import Checkpoint
 from memspec_actors.models.devices.device import HOST, Device
 from memspec_actors.models.devices.opening import open_device
+from memspec_actors.models.dtypes import DtypeName
 from memspec_actors.models.runner import Runner
 from memspec_actors.models.text.tokenizer import Tokenizer
 from memspec_actors.models.text.vocabulary import check_compatible
@@ -69,18 +70,8 @@ class Loadout:
         directory = model_directory(config.target.model)
         checkpoint = Checkpoint.open(directory)
         tokenizer = Tokenizer.open(directory)
-        plans, num_common = {}, {}
-        for draft in config.drafts:
-            try:
-                draft_directory = model_directory(draft.model)
-                draft_checkpoint = Checkpoint.open(draft_directory)
-                common = check_compatible(checkpoint, draft_checkpoint)
-                dtype = draft.dtype or config.target.dtype
-                plans[draft.name] = LoadPlan.of(draft_checkpoint, dtype, on_device=on_device)
-            except UsageError as error:
-                raise type(error)(f"draft {draft.name!r}: {error}") from error
-            _note_context(draft.name, draft_checkpoint, checkpoint)
-            num_common[draft.name] = common.num_common
+        drafts = {draft.name: _open_draft(draft, config.target.dtype, checkpoint, on_device) for draft in config.drafts}
+        plans = {name: plan for name, (plan, _) in drafts.items()}
         plan = LoadPlan.of(checkpoint, config.target.dtype, private=True, on_device=on_device)
         budget_bytes, capacity = _budget(config, plans), config.memory.capacity
         check_room(device, plan, plans.values(), budget_bytes, capacity)
@@ -93,7 +84,7 @@ class Loadout:
             num_ids=min(tokenizer.num_ids, checkpoint.vocab_size),
             gap_ids=tokenizer.gap_ids,
             plans=plans,
-            num_common=num_common,
+            num_common={name: num_common for name, (_, num_common) in drafts.items()},
             capacity=capacity,
             budget_bytes=budget_bytes,
         )
@@ -104,6 +95,20 @@ def open_predictor(config: Config, loadout: Loadout) -> Ranker:
     from memspec_actors.predictor.ranker import PredictorRanker, predictor_directory
 
     return PredictorRanker.open(predictor_directory(config.predictor.path), tuple(loadout.plans), loadout.tokenizer)
+
+
+def _open_draft(
+    draft: DraftConfig, target_dtype: DtypeName, target: Checkpoint, on_device: bool
+) -> tuple[LoadPlan, int]:
+    """Return how a draft is to be loaded, and how many ids it shares with the target. Raises an error naming it."""
+    try:
+        checkpoint = Checkpoint.open(model_directory(draft.model))
+        num_common = check_compatible(target, checkpoint).num_common
+        plan = LoadPlan.of(checkpoint, draft.dtype or target_dtype, on_device=on_device)
+    except UsageError as error:
+        raise type(error)(f"draft {draft.name!r}: {error}") from error
+    _note_context(draft.name, checkpoint, target)
+    return plan, num_common
 
 
 def _note_context(draft: str, checkpoint: Checkpoint, target: Checkpoint) -> None:
