@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -37,6 +38,14 @@ def build_model(checkpoint: Checkpoint, dtype: torch.dtype, tensors: Mapping[str
         except Exception as error:  # a configuration of the wrong kind can end in anything
             reason = first_line(error)
             raise CheckpointError(f"{path}: transformers cannot build {checkpoint.architecture}: {reason}") from error
+    _check_tensors(path, model, report)
+    if getattr(model, "_is_stateful", False):
+        raise CheckpointError(f"{path}: {checkpoint.architecture} keeps a state that cannot be rolled back")
+    return model.eval()
+
+
+def _check_tensors(path: Path, model: Any, report: Mapping[str, Any]) -> None:
+    """Raise CheckpointError naming the first tensor that the model and its checkpoint disagree on."""
     for name, stored, expected in sorted(report["mismatched_keys"]):
         shapes = f"has shape {list(stored)}, the config asks for {list(expected)}"
         raise CheckpointError(f"{path}: tensor {name!r} {shapes}")
@@ -47,9 +56,6 @@ def build_model(checkpoint: Checkpoint, dtype: torch.dtype, tensors: Mapping[str
         module, _, kind = name.rpartition(".")
         if kind in ("weight", "bias") and held & {f"{module}.weight", f"{module}.bias"}:
             raise CheckpointError(f"{path}: tensor {name!r} has no place in the model that the config describes")
-    if getattr(model, "_is_stateful", False):
-        raise CheckpointError(f"{path}: {checkpoint.architecture} keeps a state that cannot be rolled back")
-    return model.eval()
 
 
 def stand_ins(checkpoint: Checkpoint, dtype: torch.dtype) -> dict[str, Tensor]:
