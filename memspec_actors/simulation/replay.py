@@ -63,10 +63,35 @@ async def _decode(
     setting: Setting,
     log: EventLog,
 ) -> GenerationResult:
-    stop = setting.stop_for(header)
-    longest = max(stop_rule(stop).max_tokens, MAX_GAIN_TOKENS)
     ranking = RankingTime(setting.profile.predict_s if policy.uses_predictor else 0.0)
-    parts = Parts(
+    crashes: list[Exception] = []
+    wired = wire(
+        _parts(header, record, policy, new_ranker, setting, ranking, log),
+        lambda event: crashes.append(event.error) if isinstance(event, Crashed) else None,
+    )
+    async with wired.system:
+        requests = Requests(wired.decoder, asyncio.get_running_loop())
+        stream = TextStream(requests, _request(header, record, policy, setting.stop_for(header)))
+        async for _ in stream:
+            pass
+    for error in crashes:
+        raise error
+    assert stream.result.token_ids == record.output_ids, "a replay must give the traced text"
+    return _with_ranking_time(stream.result, ranking.total_s)
+
+
+def _parts(
+    header: TraceHeader,
+    record: TraceRecord,
+    policy: Policy,
+    new_ranker: Callable[[], Ranker],
+    setting: Setting,
+    ranking: RankingTime,
+    log: EventLog,
+) -> Parts:
+    """Give the actors models that are played and threads on which a device's times pass."""
+    longest = max(stop_rule(setting.stop_for(header)).max_tokens, MAX_GAIN_TOKENS)
+    return Parts(
         open_session=lambda request: TimedSession(
             target=target_runner(record, header.vocab_size, longest),
             request=request,
@@ -86,17 +111,6 @@ async def _decode(
         log=log,
         new_workers=new_workers(setting.profile, ranking),
     )
-    crashes: list[Exception] = []
-    wired = wire(parts, lambda event: crashes.append(event.error) if isinstance(event, Crashed) else None)
-    async with wired.system:
-        requests = Requests(wired.decoder, asyncio.get_running_loop())
-        stream = TextStream(requests, _request(header, record, policy, stop))
-        async for _ in stream:
-            pass
-    for error in crashes:
-        raise error
-    assert stream.result.token_ids == record.output_ids, "a replay must give the traced text"
-    return _with_ranking_time(stream.result, ranking.total_s)
 
 
 def _with_ranking_time(result: GenerationResult, ranking_s: float) -> GenerationResult:
