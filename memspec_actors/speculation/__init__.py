@@ -4,6 +4,7 @@ Each module imports only from the lines above its own. From logits to tokens tha
 
     adjustment, sampling, logprobs    what is added to logits; what is drawn from them; what is told of them
     divergence, density               how uncertain one is and how far two are apart; how likely a distance is
+    maxima                            the largest logits
     own_rules                         rules of a user's own
     accept                            how many of the drafted tokens stand: the lossless rules
     odds                              how probable it is that a token is accepted: AdaSD's Bayes rule

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import isfinite
 from typing import NamedTuple, Protocol, runtime_checkable
 
 import torch
@@ -9,6 +10,7 @@ from torch import Tensor
 
 from memspec_actors.errors import InvalidLogits
 from memspec_actors.protocols.requests import SamplingParams
+from memspec_actors.speculation.maxima import maxima
 from memspec_actors.speculation.sampling import PositionNoise, Stream, choose, probabilities
 
 __all__ = [
@@ -160,10 +162,9 @@ class Rejection:
 
 def argmax_of(target_logits: Tensor) -> list[int]:
     """Return the argmax of each row (T, V). Raises InvalidLogits if a row has none."""
-    best, argmax = target_logits.max(dim=-1)  # NaN wins over every number
-    if not bool(best.isfinite().all()):
-        raise InvalidLogits(f"the target's largest logits are {best.tolist()}; check the checkpoint and its dtype")
-    ids: list[int] = argmax.tolist()
+    ids, best = maxima(target_logits)
+    if not all(map(isfinite, best)):
+        raise InvalidLogits(f"the target's largest logits are {best}; check the checkpoint and its dtype")
     return ids
 
 
