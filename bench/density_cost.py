@@ -36,7 +36,7 @@ def median_us(*calls: Callable[[], object], repeats: int = 41) -> list[float]:
 
 def step(runner: Runner, num_tokens: int) -> Callable[[], object]:
     cache = runner.new_cache(2 * CONTEXT)
-    runner.forward(list(range(5, 5 + CONTEXT)), cache, last_only=True)
+    runner.forward(list(range(5, 5 + CONTEXT)), cache, logits_to_keep=1)
 
     def run() -> None:
         runner.forward(list(range(7, 7 + num_tokens)), cache)

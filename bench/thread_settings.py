@@ -32,11 +32,11 @@ def decode(target: Runner, draft: Runner, seconds: float) -> float:
     """Run draft-and-verify iterations for so long; return how many a second."""
     caches = [runner.new_cache(CONTEXT + DRAFTED + 1) for runner in (target, draft)]
     for runner, cache in zip((target, draft), caches, strict=True):
-        runner.forward(list(range(1, CONTEXT + 1)), cache, last_only=True)
+        runner.forward(list(range(1, CONTEXT + 1)), cache, logits_to_keep=1)
     began, count = time.perf_counter(), 0
     while time.perf_counter() - began < seconds:
         for _ in range(DRAFTED):
-            draft.forward([7], caches[1], last_only=True)
+            draft.forward([7], caches[1], logits_to_keep=1)
         target.forward([7] * (DRAFTED + 1), caches[0])
         for cache in caches:
             cache.truncate(CONTEXT)

@@ -121,9 +121,9 @@ async def test_sampling_follows_the_targets_distribution(accept: str) -> None:
             for seed in range(num)
         ]
     expected: dict[tuple[int, ...], float] = {}
-    logits = runner.forward(ids, runner.new_cache(64), last_only=True)[0]
+    logits = runner.forward(ids, runner.new_cache(64), logits_to_keep=1)[0]
     for p1, first in zip(*_top(logits), strict=True):
-        logits2 = runner.forward([*ids, first], runner.new_cache(64), last_only=True)[0]
+        logits2 = runner.forward([*ids, first], runner.new_cache(64), logits_to_keep=1)[0]
         for p2, second in zip(*_top(logits2), strict=True):
             expected[first, second] = p1 * p2
     observed = [sum(text[:2] == pair for text in texts) for pair in expected]

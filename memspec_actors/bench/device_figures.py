@@ -69,7 +69,7 @@ def decoding(target: Runner, draft: Runner, num_ids: int, seconds: float) -> Cal
     """Return a function that decodes for so long and gives iterations per second."""
     caches = [runner.new_cache(CONTEXT + DRAFTED + 1) for runner in (target, draft)]
     for runner, cache in zip((target, draft), caches, strict=True):
-        runner.forward(list(range(1, CONTEXT + 1)), cache, last_only=True)
+        runner.forward(list(range(1, CONTEXT + 1)), cache, logits_to_keep=1)
 
     def iterate() -> None:
         if isinstance(draft, DeviceDraft):
@@ -121,7 +121,7 @@ def steps(plan: LoadPlan, device: Device, lean: LeanRunner, num_ids: int, rounds
 
     def timed(runner: LeanRunner | DeviceDraft) -> Callable[[], float]:
         cache = runner.new_cache(CONTEXT + 4 * DRAFTED)
-        runner.forward(list(range(1, CONTEXT + 1)), cache, last_only=True)
+        runner.forward(list(range(1, CONTEXT + 1)), cache, logits_to_keep=1)
 
         def draft() -> float:
             began = time.perf_counter()

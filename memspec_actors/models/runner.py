@@ -56,9 +56,10 @@ class Runner(Protocol):
         """Return an empty cache for about ``max_tokens`` tokens; it grows up to ``max_positions``."""
         ...
 
-    def forward(self, ids: Tensor | Sequence[int], cache: Cache, last_only: bool = False) -> Tensor:
-        """Append T tokens to a cache of this runner's and return logits (T, V), or (1, V) of the last one only.
+    def forward(self, ids: Tensor | Sequence[int], cache: Cache, logits_to_keep: int = 0) -> Tensor:
+        """Append T tokens to a cache of this runner's and return logits (T, V), or those of the last ones only.
 
+        With ``logits_to_keep`` n > 0 these are the min(n, T) last rows.
         Raises ValueError for no tokens, or more than ``max_positions`` in all.
         """
         ...

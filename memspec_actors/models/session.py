@@ -76,7 +76,7 @@ class DecodeSession:
     def prefill(self) -> StepOutcome:
         """Feed the prompt and commit the first token."""
         started = perf_counter_ns()
-        logits = self.target.forward(self.tokens, self._target_cache, last_only=True)
+        logits = self.target.forward(self.tokens, self._target_cache, logits_to_keep=1)
         commit = self._commit([self._choose(logits)])
         return StepOutcome(commit=commit, verify_us=_us_since(started), logprobs=self._logprobs(logits, commit))
 
@@ -168,7 +168,7 @@ class DecodeSession:
 
     def _target_step(self) -> StepOutcome:
         started = perf_counter_ns()
-        logits = self.target.forward([self.tokens[-1]], self._target_cache, last_only=True)
+        logits = self.target.forward([self.tokens[-1]], self._target_cache, logits_to_keep=1)
         commit = self._commit([self._choose(logits)])
         self._last = None
         return StepOutcome(

@@ -64,20 +64,20 @@ class ToyRunner:
     def new_cache(self, max_tokens: int) -> ToyCache:
         return ToyCache()
 
-    def forward(self, ids: Tensor | Sequence[int], cache: Cache, last_only: bool = False) -> Tensor:
-        """Append T tokens and return logits (T, V), or (1, V) of the last one only."""
+    def forward(self, ids: Tensor | Sequence[int], cache: Cache, logits_to_keep: int = 0) -> Tensor:
+        """Append T tokens and return logits (T, V), or those of the last ``logits_to_keep`` only."""
         assert isinstance(cache, ToyCache), "a cache of another runner"
         assert self.alive, "a draft was used after its memory was freed"
         rows = []
-        for token in ids.tolist() if isinstance(ids, Tensor) else ids:
+        for index, token in enumerate(ids.tolist() if isinstance(ids, Tensor) else ids):
             if not 0 <= token < self.vocab_size:
                 raise IndexError(f"token id {token} is not in a vocabulary of {self.vocab_size}")
             cache.tokens.append(token)
-            if not last_only:
+            if not logits_to_keep or index >= len(ids) - logits_to_keep:
                 rows.append(self.logits(cache.tokens))
         if len(cache.tokens) > self.max_positions:
             raise ValueError(f"{len(cache.tokens)} tokens do not fit in {self.max_positions} positions")
-        return torch.stack(rows) if rows else self.logits(cache.tokens)[None]
+        return torch.stack(rows)
 
     def logits(self, tokens: Sequence[int]) -> Tensor:
         """Return logits (V,) of what follows ``tokens``."""

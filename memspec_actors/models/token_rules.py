@@ -115,7 +115,7 @@ class TokenRules:
         draws: list[Draw] = []
         signals: list[float] = []
         while len(draws) < length:
-            logits = self._at_hand(bound.runner.forward(feed, cache, last_only=True)[-1:, : bound.num_common])
+            logits = self._at_hand(bound.runner.forward(feed, cache, logits_to_keep=1)[-1:, : bound.num_common])
             logits = self._adjusted(logits, tokens, [draw.id for draw in draws])[-1]
             position = len(tokens) + len(draws)
             try:

@@ -76,7 +76,7 @@ class FreeRunner:
             return [_Sureness.of(row, own) for row, own in zip(rows, ids, strict=True)]
         run: list[_Sureness] = []
         while len(run) < num:
-            logits = self._emittable(self._runner.forward([token], cache, last_only=True))
+            logits = self._emittable(self._runner.forward([token], cache, logits_to_keep=1))
             token, probs = _likeliest(logits[-1])
             run.append(_Sureness.of(probs, token))
         return run

@@ -58,7 +58,7 @@ class ReadingDraft:
         length = min(length, self._runner.max_positions - read)
         ids = self._predictions[-1:]
         while 0 < len(ids) < length:
-            logits = self._runner.forward(ids[-1:], self._cache, last_only=True)
+            logits = self._runner.forward(ids[-1:], self._cache, logits_to_keep=1)
             ids.append(int(emittable(logits, self._num_common, self._gap_ids)[-1].argmax()))
         self._cache.truncate(read)
         return ids[:length]
@@ -103,7 +103,7 @@ class Tracer(msgspec.Struct, frozen=True, kw_only=True):
         room = min(start + max_new_tokens, self.target.max_positions)
         readers = {name: ReadingDraft(runner, ids, room, self.gap_ids) for name, (runner, ids) in self.drafts.items()}
         cache = self.target.new_cache(room)
-        logits = emittable(self.target.forward(tokens, cache, last_only=True), self.num_ids, self.gap_ids)
+        logits = emittable(self.target.forward(tokens, cache, logits_to_keep=1), self.num_ids, self.gap_ids)
         near_ties = _near_ties(logits)
         tokens.append(int(logits[-1].argmax()))
         iteration_us: list[float] = []

@@ -66,7 +66,7 @@ def _passes(runner: Runner, width: int) -> Callable[[], float]:
     """Return what runs one such pass, and tells its milliseconds."""
     context = min(CONTEXT, runner.max_positions - width)
     cache = runner.new_cache(context + width)
-    runner.forward(_ids(context), cache, last_only=True)
+    runner.forward(_ids(context), cache, logits_to_keep=1)
 
     @torch.inference_mode()
     def run() -> float:

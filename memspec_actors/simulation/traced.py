@@ -49,11 +49,11 @@ class TracedRunner:
     def new_cache(self, max_tokens: int) -> Cache:
         return _Length()
 
-    def forward(self, ids: Tensor | Sequence[int], cache: Cache, last_only: bool = False) -> Tensor:
+    def forward(self, ids: Tensor | Sequence[int], cache: Cache, logits_to_keep: int = 0) -> Tensor:
         """Append T tokens and return logits (T, V), or (1, V) of the last one only: 1 for the prediction, else 0."""
         assert isinstance(cache, _Length), "a cache of another runner"
         start, cache.length = cache.length, cache.length + len(ids)
-        predictions = self._predictions[cache.length - 1 if last_only else start : cache.length]
+        predictions = self._predictions[start : cache.length][-logits_to_keep:]
         logits = torch.zeros(len(predictions), self.vocab_size)
         return logits.scatter_(1, predictions[:, None], 1.0)
 

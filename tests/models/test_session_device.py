@@ -36,8 +36,8 @@ class Elsewhere(Tensor):
 class FarRunner(ToyRunner):
     """A toy model whose logits are elsewhere."""
 
-    def forward(self, ids: Tensor | Sequence[int], cache: Cache, last_only: bool = False) -> Tensor:
-        return super().forward(ids, cache, last_only).as_subclass(Elsewhere)
+    def forward(self, ids: Tensor | Sequence[int], cache: Cache, logits_to_keep: int = 0) -> Tensor:
+        return super().forward(ids, cache, logits_to_keep).as_subclass(Elsewhere)
 
 
 def decode(runner: type[ToyRunner], sampling: SamplingParams, accept: str) -> DecodeSession:
@@ -99,10 +99,10 @@ class FullRunner(ToyRunner):
         cache.room = self.num_tokens
         return cache
 
-    def forward(self, ids: Tensor | Sequence[int], cache: Cache, last_only: bool = False) -> Tensor:
+    def forward(self, ids: Tensor | Sequence[int], cache: Cache, logits_to_keep: int = 0) -> Tensor:
         assert isinstance(cache, FullCache)
         cache.reserve(len(ids))
-        return super().forward(ids, cache, last_only)
+        return super().forward(ids, cache, logits_to_keep)
 
 
 @pytest.mark.parametrize("room", [0, 3, 12])

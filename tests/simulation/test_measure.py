@@ -33,10 +33,10 @@ def test_a_ranking_is_timed_as_decoding_leaves_the_core(monkeypatch: pytest.Monk
     now, passes = [0.0], [0]
     forward = LeanRunner.forward
 
-    def verify(runner: LeanRunner, ids: Sequence[int], cache: Cache, last_only: bool = False) -> Tensor:
+    def verify(runner: LeanRunner, ids: Sequence[int], cache: Cache, logits_to_keep: int = 0) -> Tensor:
         now[0] += 1.0
         passes[0] += len(ids) == 6
-        return forward(runner, ids, cache, last_only)
+        return forward(runner, ids, cache, logits_to_keep)
 
     def rank(ranker: PredictorRanker, context: RankingContext) -> None:
         now[0] += 0.001 if passes[0] == 0 else 0.003

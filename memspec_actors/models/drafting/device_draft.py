@@ -84,10 +84,10 @@ class DeviceDraft:
         return cache
 
     @torch.inference_mode()
-    def forward(self, ids: Tensor | Sequence[int], cache: Cache, last_only: bool = False) -> Tensor:
+    def forward(self, ids: Tensor | Sequence[int], cache: Cache, logits_to_keep: int = 0) -> Tensor:
         """Append T tokens to ``cache`` and return logits, as `LeanRunner.forward` does; one token takes the step."""
         if len(ids) != 1 or isinstance(ids, Tensor) or not isinstance(cache, FixedCache):
-            return self._runner.forward(ids, cache, last_only)
+            return self._runner.forward(ids, cache, logits_to_keep)
         self._runner.check(ids)
         end = cache.reserve(1)
         logits = self._step(cache).logits(ids[0], cache.length)
@@ -115,7 +115,7 @@ class DeviceDraft:
         step, place = self._step(cache), cache.length + len(ids) - 1
         first = None
         if len(ids) > 1:
-            logits = self._runner.forward(ids, cache, last_only=True)
+            logits = self._runner.forward(ids, cache, logits_to_keep=1)
             first = logits[:, : self._slot.num_ids].argmax(-1)
         text = step.draft(ids[-1], place, num, first)
         cache.extend(end)

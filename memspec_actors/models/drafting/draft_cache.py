@@ -4,14 +4,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from threading import Lock
 
+from torch import Tensor
+
 from memspec_actors.models.runner import Cache, Runner
 from memspec_actors.protocols.feedback import Shadow
 from memspec_actors.protocols.messages import ResidentDraft
+from memspec_actors.speculation.maxima import maxima
 
 __all__ = ["BoundDraft", "DraftCache"]
 
 CHUNK_TOKENS = 64
-WATCHED_TOKENS = 32
+WATCHED_TOKENS = 32  # at most a piece
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,10 +38,10 @@ class DraftCache:
         self._bound = bound
 
     def catch_up(self, tokens: Sequence[int]) -> int:
-        """Read what is unread of ``tokens`` but for the last one, in pieces; return how many were missing."""
+        """Read what is unread of ``tokens`` but for the last one; return how many were missing."""
         missing = tokens[self.cache.length : -1]
-        for start in range(0, len(missing), CHUNK_TOKENS):
-            self._bound.runner.forward(missing[start : start + CHUNK_TOKENS], self.cache, last_only=True)
+        if missing:
+            self._read(missing, logits_to_keep=1)
         return len(missing)
 
     def catch_up_watched(self, tokens: Sequence[int], prompt_length: int) -> tuple[int, Shadow | None]:
@@ -47,11 +50,18 @@ class DraftCache:
         The pass that reads a token predicts the next one too, so this costs the output layer only.
         """
         first = max(self.cache.length, prompt_length - 1, len(tokens) - 1 - WATCHED_TOKENS)
-        num_missing = self.catch_up(tokens[: first + 1])
-        watched = tokens[first:-1]
-        if not watched:
-            return num_missing, None
-        logits = self._bound.runner.forward(watched, self.cache)[:, : self._bound.num_common]  # (T, V)
-        pairs = zip(logits.argmax(-1).tolist(), tokens[first + 1 :], strict=True)
-        agrees = tuple(predicted == true for predicted, true in pairs)
-        return num_missing + len(watched), Shadow(self._bound.draft.name, first + 1 - prompt_length, agrees)
+        followers = tokens[first + 1 :]
+        if not followers:
+            return self.catch_up(tokens), None
+        missing = tokens[self.cache.length : -1]
+        logits = self._read(missing, logits_to_keep=len(followers))[:, : self._bound.num_common]  # (T, V)
+        agrees = tuple(predicted == true for predicted, true in zip(maxima(logits)[0], followers, strict=True))
+        return len(missing), Shadow(self._bound.draft.name, first + 1 - prompt_length, agrees)
+
+    def _read(self, tokens: Sequence[int], logits_to_keep: int) -> Tensor:
+        """Read tokens in pieces, the first of which may be shorter; return the last of the last one's logits."""
+        first = (len(tokens) - 1) % CHUNK_TOKENS + 1
+        logits = self._bound.runner.forward(tokens[:first], self.cache, logits_to_keep)
+        for start in range(first, len(tokens), CHUNK_TOKENS):
+            logits = self._bound.runner.forward(tokens[start : start + CHUNK_TOKENS], self.cache, logits_to_keep)
+        return logits

@@ -87,8 +87,8 @@ class TransformersRunner:
         return GenericCache(DynamicCache)
 
     @torch.inference_mode()
-    def forward(self, ids: Tensor | Sequence[int], cache: Cache, last_only: bool = False) -> Tensor:
-        """Append T tokens to ``cache`` and return logits (T, V), or (1, V) of the last one only.
+    def forward(self, ids: Tensor | Sequence[int], cache: Cache, logits_to_keep: int = 0) -> Tensor:
+        """Append T tokens to ``cache`` and return logits (T, V), or those of the last ``logits_to_keep`` only.
 
         Raises ValueError for no tokens, or more than ``max_positions`` in all.
         """
@@ -100,9 +100,7 @@ class TransformersRunner:
         if end > self.max_positions:
             raise ValueError(f"{end} tokens do not fit: the model has {self.max_positions} positions; shorten the text")
         block = torch.as_tensor(ids, dtype=torch.int64)[None]
-        output = self._model(
-            block, use_cache=True, logits_to_keep=1 if last_only else 0, **{self._cache_argument: cache.past}
-        )
+        output = self._model(block, use_cache=True, logits_to_keep=logits_to_keep, **{self._cache_argument: cache.past})
         cache.extend(len(ids))
         logits: Tensor = output.logits[0]
         return logits

@@ -30,8 +30,11 @@ class LeanPass(nn.Module):
         self.window = window  # tokens that a token sees, itself included
         self.eps = eps
 
-    def forward(self, ids: Tensor, start: int, memory: Memory, last_only: bool) -> Tensor:
-        """Run a block of T tokens, each seeing the sequence and those before it; return (T, V) or (1, V)."""
+    def forward(self, ids: Tensor, start: int, memory: Memory, logits_to_keep: int) -> Tensor:
+        """Run a block of T tokens, each seeing the sequence and those before it; return (T, V).
+
+        With ``logits_to_keep`` n > 0 only the last n rows of it are made.
+        """
         weights, num = self.weights, ids.size(0)
         end = start + num
         hidden = F.embedding(ids, weights.embedding)  # (T, D)
@@ -54,9 +57,7 @@ class LeanPass(nn.Module):
                 enable_gqa=self.num_heads != keys.size(0),
             )
             self._add_layer(hidden, layer, attended[0].transpose(0, 1).reshape(num, -1))
-        if last_only:
-            hidden = hidden[-1:]
-        return map_rows(weights.head, self._norm(hidden, weights.norm))
+        return map_rows(weights.head, self._norm(hidden[-logits_to_keep:], weights.norm))
 
     @torch.jit.export
     def fixed(self, token: Tensor, place: Tensor, memory: Memory) -> Tensor:

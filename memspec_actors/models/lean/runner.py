@@ -42,8 +42,8 @@ class LeanRunner:
         return KvCache(self.shape, self.dtype, max_tokens, self.device)
 
     @torch.inference_mode()
-    def forward(self, ids: Tensor | Sequence[int], cache: Cache, last_only: bool = False) -> Tensor:
-        """Append T tokens to ``cache`` and return logits (T, V), or (1, V) of the last one only.
+    def forward(self, ids: Tensor | Sequence[int], cache: Cache, logits_to_keep: int = 0) -> Tensor:
+        """Append T tokens to ``cache`` and return logits (T, V), or those of the last ``logits_to_keep`` only.
 
         Raises ValueError for no tokens, or more than ``max_positions`` in all; IndexError for an id out of range. Ids
         in a tensor on a device are not looked at: they are to be in range. Raises DeviceFull for want of memory there.
@@ -58,8 +58,8 @@ class LeanRunner:
             return logits
         block = ids_on(self.device, ids)
         if own.length + len(block) > self.shape.window and len(block) > WINDOWED_TOKENS:
-            return self._pieces(block, own, last_only)
-        return self._block(block, own, last_only)
+            return self._pieces(block, own, logits_to_keep)
+        return self._block(block, own, logits_to_keep)
 
     @torch.inference_mode()
     def draft_until(
@@ -117,17 +117,17 @@ class LeanRunner:
         if not 0 <= least <= largest < self.vocab_size:
             raise IndexError(f"a token id of {least} to {largest} is not in a vocabulary of {self.vocab_size}")
 
-    def _pieces(self, ids: Tensor, cache: KvCache, last_only: bool) -> Tensor:
+    def _pieces(self, ids: Tensor, cache: KvCache, logits_to_keep: int) -> Tensor:
         """Run a long text through a window piece by piece: a mask for all of it could outgrow the model."""
         cache.reserve(len(ids))
-        pieces = [self._block(piece, cache, last_only) for piece in torch.split(ids, WINDOWED_TOKENS)]
-        return pieces[-1] if last_only else torch.cat(pieces)
+        pieces = [self._block(piece, cache, logits_to_keep) for piece in torch.split(ids, WINDOWED_TOKENS)]
+        return torch.cat(pieces)[-logits_to_keep:]
 
-    def _block(self, ids: Tensor, cache: KvCache, last_only: bool) -> Tensor:
+    def _block(self, ids: Tensor, cache: KvCache, logits_to_keep: int) -> Tensor:
         end = cache.reserve(len(ids))
         try:
             with as_written():
-                logits: Tensor = self._pass(ids, cache.length, cache.memory, last_only)
+                logits: Tensor = self._pass(ids, cache.length, cache.memory, logits_to_keep)
         except RuntimeError as error:
             raise_if_full(error, self.device, f"{len(ids)} tokens at once")
             raise

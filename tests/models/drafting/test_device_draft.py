@@ -60,7 +60,7 @@ def drafted_plainly(runner: Runner, tokens: list[int], num: int) -> list[int]:
     """Feed everything anew for each token."""
     text = list(tokens)
     for _ in range(num):
-        text.append(int(runner.forward(text, runner.new_cache(len(text)), last_only=True)[0, :NUM_IDS].argmax()))
+        text.append(int(runner.forward(text, runner.new_cache(len(text)), logits_to_keep=1)[0, :NUM_IDS].argmax()))
     return text[len(tokens) :]
 
 
@@ -106,7 +106,7 @@ def test_logits_of_tokens_one_by_one_are_those_of_the_text(make_checkpoint: Call
     draft = load(device, directory)
     cache = draft.new_cache(10)
     got = [draft.forward(ids[start : start + 1], cache) for start in range(30)]
-    got += [draft.forward(ids[30:33], cache), *(draft.forward([each], cache, last_only=True) for each in ids[33:])]
+    got += [draft.forward(ids[30:33], cache), *(draft.forward([each], cache, logits_to_keep=1) for each in ids[33:])]
     torch.testing.assert_close(torch.cat(got), reference(directory, torch.tensor(ids)), atol=1e-4, rtol=0)
     assert device.replayed == 37
     for bad in (97, -1):  # a device that meets such an id is lost to the process

@@ -52,8 +52,9 @@ def test_logits_equal_transformers(directory: Path, runner: TransformersRunner) 
         cache = runner.new_cache(40)
         got = torch.cat([runner.forward(piece, cache) for piece in torch.split(IDS, sizes)])
         torch.testing.assert_close(got, expected, atol=1e-4, rtol=1e-4)
-    last = runner.forward(IDS, runner.new_cache(40), last_only=True)
-    torch.testing.assert_close(last, expected[-1:], atol=1e-4, rtol=1e-4)
+    for num in (1, 7):
+        last = runner.forward(IDS, runner.new_cache(40), logits_to_keep=num)
+        torch.testing.assert_close(last, expected[-num:], atol=1e-4, rtol=1e-4)
 
 
 def test_rollback_to_every_length_equals_a_fresh_computation(runner: TransformersRunner) -> None:

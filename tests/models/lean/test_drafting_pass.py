@@ -74,8 +74,8 @@ class TokenByToken:
     def new_cache(self, max_tokens: int) -> Cache:
         return self._runner.new_cache(max_tokens)
 
-    def forward(self, ids: Tensor | Sequence[int], cache: Cache, last_only: bool = False) -> Tensor:
-        return self._runner.forward(ids, cache, last_only)
+    def forward(self, ids: Tensor | Sequence[int], cache: Cache, logits_to_keep: int = 0) -> Tensor:
+        return self._runner.forward(ids, cache, logits_to_keep)
 
 
 METHODS = [
@@ -143,7 +143,7 @@ def test_few_calls_draft_what_a_loop_over_tokens_does(
     for each in (runner, TokenByToken(runner)):
         cache = each.new_cache(NUM_POSITIONS)
         if num_read:
-            each.forward(tokens[:num_read], cache, last_only=True)
+            each.forward(tokens[:num_read], cache, logits_to_keep=1)
         bound, rules = BoundDraft(ResidentDraft("a", 1), each, num_ids), rules_of(rule, *method)
         with torch.inference_mode(), pytest.MonkeyPatch.context() as patch:
             patch.setattr(token_rules, "VARIATES_AT_ONCE", piece * 97)

@@ -147,8 +147,9 @@ def test_a_long_text_through_a_window_is_run_in_pieces(make_checkpoint: Callable
     runner, ids = bound(directory), random_ids(600)
     expected = reference(directory, ids)
     torch.testing.assert_close(in_pieces(runner, ids, sizes), expected, atol=TOLERANCE, rtol=0)
-    last = runner.forward(ids, runner.new_cache(600), last_only=True)
-    torch.testing.assert_close(last, expected[-1:], atol=TOLERANCE, rtol=0)
+    for num in (1, 200):
+        last = runner.forward(ids, runner.new_cache(600), logits_to_keep=num)
+        torch.testing.assert_close(last, expected[-num:], atol=TOLERANCE, rtol=0)
 
 
 def test_an_unknown_id_late_in_a_long_text_leaves_the_cache_as_it_was(make_checkpoint: Callable[..., Path]) -> None:
@@ -221,14 +222,14 @@ def test_a_cache_has_scratch_only_for_a_pass_that_is_there(make_checkpoint: Call
     assert any(scratch.numel() for scratch in cache.memory.row) == (dtype == "float32")
 
 
-def test_last_only_gives_the_last_row(make_checkpoint: Callable[..., Path]) -> None:
+@pytest.mark.parametrize("num", [1, 5, 12, 20])
+def test_only_the_last_rows_are_given_if_only_they_are_wanted(make_checkpoint: Callable[..., Path], num: int) -> None:
     """Else the first token after a prompt would be chosen from the wrong position."""
     runner = bound(make_checkpoint("qwen2"))
     ids = random_ids(12)
     every = runner.forward(ids, runner.new_cache(12))
-    last = runner.forward(ids, runner.new_cache(12), last_only=True)
-    assert last.shape == (1, 97)
-    torch.testing.assert_close(last[0], every[-1], atol=TOLERANCE, rtol=0)
+    last = runner.forward(ids, runner.new_cache(12), logits_to_keep=num)
+    torch.testing.assert_close(last, every[-num:], atol=TOLERANCE, rtol=0)
 
 
 @pytest.mark.parametrize("num", [1, 2])
