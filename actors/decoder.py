@@ -10,10 +10,10 @@ from typing import assert_never
 
 import anyio
 
-from memspec_actors.actors.decoder_setup import DecoderPeers, DecoderSetup
-from memspec_actors.actors.drafts_in_use import DraftsInUse
-from memspec_actors.actors.requests import Accepted, RequestQueue
-from memspec_actors.actors.run import Run
+from memspec_actors.actors.decoding.drafts_in_use import DraftsInUse
+from memspec_actors.actors.decoding.requests import Accepted, RequestQueue
+from memspec_actors.actors.decoding.run import Run
+from memspec_actors.actors.decoding.setup import DecoderPeers, DecoderSetup
 from memspec_actors.errors import ActorDied, EngineClosed, MailboxFull, MemSpecError
 from memspec_actors.models.outcome import StepOutcome
 from memspec_actors.protocols.messages import (

@@ -13,8 +13,8 @@ from tests.import_order import drawn, imported, paths
 ROOT = Path(memspec_actors.__file__).parent
 ENTRANCES = {"__init__", "__main__"}
 NAMES = (
-    "bench", "bench.paper", "cli", "daemon", "drafts", "predictor", "protocols", "runtime", "scheduling", "simulation",
-    "speculation", "telemetry", "zoo",
+    "actors", "actors.decoding", "bench", "bench.paper", "cli", "daemon", "drafts", "predictor", "protocols", "runtime",
+    "scheduling", "simulation", "speculation", "telemetry", "zoo",
 )  # fmt: skip
 DRAWN = [memspec_actors, *(import_module(f"memspec_actors.{name}") for name in NAMES)]
 

@@ -12,6 +12,7 @@ import memspec_actors
 
 ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "memspec_actors"
+FOLDERS = [PACKAGE, PACKAGE / "actors", PACKAGE / "protocols"]  # the latter two are links, which are not gone into
 
 
 def listed_packages() -> set[str]:
@@ -20,13 +21,8 @@ def listed_packages() -> set[str]:
 
 def test_every_sub_package_is_listed() -> None:
     """setuptools takes only what the list names."""
-    folders = [path for path in PACKAGE.rglob("*") if path.is_dir() or path.is_symlink()]
-    found = {
-        ".".join(("memspec_actors", *path.relative_to(PACKAGE).parts))
-        for path in [*folders, *(PACKAGE / name for name in ("actors", "protocols"))]
-        if (path / "__init__.py").exists()
-    }
-    assert found | {"memspec_actors"} == listed_packages()
+    found = [init.parent for folder in FOLDERS for init in folder.rglob("__init__.py")]
+    assert {".".join(path.relative_to(ROOT).parts) for path in found} == listed_packages()
 
 
 @pytest.fixture(scope="module")
@@ -57,7 +53,7 @@ def test_the_wheel_carries_every_module_and_the_embedded_models(wheel: list[str]
     } <= names
     for model in ("target", "general", "code", "math", "law", "medical", "encoder"):
         assert f"memspec_actors/zoo/weights/{model}/model.safetensors" in names
-    modules = {f"memspec_actors/{path.relative_to(PACKAGE)}" for path in PACKAGE.rglob("*.py")}
+    modules = {str(path.relative_to(ROOT)) for folder in FOLDERS for path in folder.rglob("*.py")}
     assert modules <= names
 
 

@@ -1,6 +1,6 @@
 """Requests that were taken on, with callers that remember what they are given."""
 
-from memspec_actors.actors.requests import Accepted
+from memspec_actors.actors.decoding.requests import Accepted
 from memspec_actors.protocols.events import Event, RequestFinished
 from memspec_actors.protocols.requests import GenerationRequest, SamplingParams
 from memspec_actors.protocols.results import GenerationResult, TextChunk

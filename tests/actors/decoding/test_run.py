@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from memspec_actors.actors.run import Run
+from memspec_actors.actors.decoding.run import Run
 from memspec_actors.config import ScheduleConfig
 from memspec_actors.models.testing import ToyRunner
 from memspec_actors.protocols.messages import DraftRanking, ResidencyAnnounced, ResidentDraft, ThresholdsPublished

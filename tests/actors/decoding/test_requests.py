@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from memspec_actors.actors.requests import RequestQueue
+from memspec_actors.actors.decoding.requests import RequestQueue
 from memspec_actors.errors import EngineClosed
 from memspec_actors.models.outcome import StepOutcome
 from memspec_actors.protocols.messages import ResidentDraft

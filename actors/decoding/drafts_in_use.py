@@ -2,8 +2,8 @@
 
 from collections.abc import Iterable, Sequence
 
-from memspec_actors.actors.decoder_setup import DecoderSetup
-from memspec_actors.actors.run import Run
+from memspec_actors.actors.decoding.run import Run
+from memspec_actors.actors.decoding.setup import DecoderSetup
 from memspec_actors.models.session import DecodeSession
 from memspec_actors.protocols.events import DraftActivatedEvent, ResidencyAcknowledged
 from memspec_actors.protocols.messages import (

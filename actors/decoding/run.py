@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from memspec_actors.actors.requests import Accepted
+from memspec_actors.actors.decoding.requests import Accepted
 from memspec_actors.config import ScheduleConfig
 from memspec_actors.models.outcome import StepOutcome
 from memspec_actors.models.session import DecodeSession
