@@ -6,6 +6,7 @@ begins to warm drafts, and lets go of those that are not at work.
 """
 
 from contextlib import suppress
+from functools import partial
 from typing import assert_never
 
 import anyio
@@ -14,6 +15,7 @@ from memspec_actors.actors.decoding.drafts_in_use import DraftsInUse
 from memspec_actors.actors.decoding.requests import Accepted, RequestQueue
 from memspec_actors.actors.decoding.run import Run
 from memspec_actors.actors.decoding.setup import DecoderPeers, DecoderSetup
+from memspec_actors.actors.decoding.standing_still import stand_still
 from memspec_actors.errors import ActorDied, EngineClosed, MailboxFull, MemSpecError
 from memspec_actors.models.outcome import StepOutcome
 from memspec_actors.protocols.messages import (
@@ -24,13 +26,12 @@ from memspec_actors.protocols.messages import (
     IterationReport,
     ResidencyAnnounced,
     ThresholdsPublished,
-    WaitedFor,
     WarmDraft,
 )
 from memspec_actors.protocols.results import FinishReason
 from memspec_actors.runtime import Actor, Mailbox, current_trace_id, new_trace_id, tracing
 from memspec_actors.runtime.held import Held
-from memspec_actors.scheduling.waits import DEADLINE_S, Wait
+from memspec_actors.scheduling.waits import Wait
 from memspec_actors.telemetry.account import RequestAccount
 from memspec_actors.telemetry.recorder import RequestRecorder
 
@@ -53,8 +54,8 @@ class Decoder(Actor[DecoderMessage]):
 
     async def run(self, inbox: Mailbox[DecoderMessage]) -> None:
         while not inbox.closed:
-            if self._queue.is_empty and (envelope := await inbox.receive()) is not None:
-                await self.handle(envelope)
+            if self._queue.is_empty:
+                await self._take(inbox)
             await self._read(inbox)
             self._drafts.adopt()
             self._drafts.settle(())
@@ -70,6 +71,13 @@ class Decoder(Actor[DecoderMessage]):
         return ActorDied(f"actor {self.name!r} crashed: {crash!r}")
 
     # --- messages -----------------------------------------------------------------------------------------------------
+
+    async def _take(self, inbox: Mailbox[DecoderMessage]) -> bool:
+        """Wait for the next message and take it; return False if none comes any more."""
+        if (envelope := await inbox.receive()) is None:
+            return False
+        await self.handle(envelope)
+        return True
 
     async def _read(self, inbox: Mailbox[DecoderMessage]) -> None:
         """Take everything that has arrived, without waiting."""
@@ -197,7 +205,7 @@ class Decoder(Actor[DecoderMessage]):
             self._schedule(run)
         if to_hear := run.take_to_hear():
             self._drafts.let_read_along(draft for draft in resident if draft.name in to_hear)
-        wait = await self._stand_still(run, inbox)
+        wait = await stand_still(run, self._drafts, partial(self._take, inbox)) if run.waits_for else None
         self._drafts.settle(run.order)
         return wait
 
@@ -211,32 +219,6 @@ class Decoder(Actor[DecoderMessage]):
         if run.policy.uses_drafts:
             leases = self._drafts.leases
             self._peers.predictor.tell(run.scheduling_point(leases.current, leases.active))
-
-    async def _stand_still(self, run: Run, inbox: Mailbox[DecoderMessage]) -> Wait | None:
-        """Wait for what the policy or the rules wait for by definition; return None if nothing was missing."""
-        if not run.waits_for:
-            return None
-        started, waited_for = anyio.current_time(), None
-        for what in run.waits_for:
-            if run.misses(what, self._drafts.leases.newest):
-                await self._await(what, run, inbox)
-                waited_for = what
-        return Wait(waited_for, (anyio.current_time() - started) * 1e6) if waited_for else None
-
-    async def _await(self, what: WaitedFor, run: Run, inbox: Mailbox[DecoderMessage]) -> None:
-        drafts = self._drafts
-        with anyio.move_on_after(DEADLINE_S[what]) as deadline:
-            while not run.cancelled and run.misses(what, drafts.leases.newest):
-                if what == "load":
-                    drafts.adopt()
-                    drafts.settle(())  # holds no draft meanwhile: it may be the one whose room is needed
-                envelope = await inbox.receive()
-                if envelope is None:
-                    break
-                await self.handle(envelope)
-        drafts.adopt()
-        if deadline.cancelled_caught:
-            run.give_up(what)
 
 
 def _closed() -> EngineClosed:
