@@ -1,4 +1,4 @@
-"""AdaSD through the whole engine, on the embedded models."""
+"""Methods, lossless and lossy, through the whole engine, on the embedded models."""
 
 import logging
 from pathlib import Path
