@@ -32,6 +32,7 @@ STOP, ACCEPT = "gain", "auto"  # the rules where nothing is said
 _DRAFT_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 _DEVICE = re.compile(r"cpu|cuda(:[0-9]{1,2})?|mps")
 MAX_MODEL_NAME = 200  # requests name no longer one
+MAX_TIMEOUT_S = 1e9  # thirty years; no timer of the system's takes ten times as long
 MAX_THREADS = 1024  # OpenMP ends the process when it cannot start as many as it was told
 
 
@@ -240,8 +241,8 @@ class ServeConfig(Section, frozen=True, kw_only=True):
         require(fits, "[serve] model_name", self.model_name, f"a name of 1 to {MAX_MODEL_NAME} characters")
         require(self.queue >= 0, "[serve] queue", self.queue, "an integer >= 0")
         for key in ("queue_timeout_s", "request_timeout_s", "drain_timeout_s"):
-            seconds = getattr(self, key)
-            require(0 < seconds < float("inf"), f"[serve] {key}", seconds, "a finite number of seconds > 0")
+            seconds, expected = getattr(self, key), f"a number of seconds in (0, {MAX_TIMEOUT_S:g}]"
+            require(0 < seconds <= MAX_TIMEOUT_S, f"[serve] {key}", seconds, expected)
         _ = self.max_body_bytes
 
     @property
