@@ -2,6 +2,7 @@
 
 import hashlib
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 from statistics import median
@@ -21,7 +22,7 @@ from memspec_actors.predictor.prompts import Prompt
 from memspec_actors.predictor.reading import Tracer
 from memspec_actors.predictor.traces import MAX_K, open_trace_writer
 from memspec_actors.progress import Progress
-from memspec_actors.protocols.traces import TRACE_FORMAT, TraceHeader
+from memspec_actors.protocols.traces import TRACE_FORMAT, TraceHeader, TraceRecord
 from memspec_actors.speculation.commit import united_end_ids
 
 __all__ = ["collect", "encode_prompt", "new_tracer", "open_tracer", "weights_hash"]
@@ -55,42 +56,64 @@ def collect(
     tracer, tokenizer = open_tracer(target_dir, draft_dirs, k)
     encoded = [encode_prompt(tokenizer, prompt.prompt) for prompt in prompts]
     _check_lengths(encoded, tracer.target.max_positions - 1)
-    _, iteration_us = tracer.trace(encoded[0], max_new_tokens)
-    header = TraceHeader(
+    header = _header(target_dir, draft_dirs, tracer, max_new_tokens, encoded[0])
+    tracer = replace(tracer, free_runs=free_runs)
+    totals = _Totals(dict.fromkeys(draft_dirs, 0))
+    with open_trace_writer(out, header) as writer:
+        for index, (prompt, ids) in enumerate(zip(prompts, encoded, strict=True), 1):
+            record, _ = tracer.trace(ids, max_new_tokens, prompt.kind)
+            domains = domain_starts(ids, record.output_ids, tokenizer, prompt.kind)
+            writer.write(replace(record, domains=domains))
+            totals.add(record)
+            if progress:
+                progress("collect", index, len(prompts))
+    return {
+        "prompts": len(prompts),
+        "tokens": totals.tokens,
+        "near_ties": totals.near_ties,
+        "k": k,
+        "iteration_us": header.iteration_us,
+        "agreement": {name: count / max(totals.tokens, 1) for name, count in totals.agreed.items()},
+        "trace": str(out),
+    }
+
+
+@dataclass(slots=True)
+class _Totals:
+    """Add up records: ``agreed`` counts the tokens that each draft would have said, too."""
+
+    agreed: dict[str, int]
+    tokens: int = 0
+    near_ties: int = 0
+
+    def add(self, record: TraceRecord) -> None:
+        self.tokens += len(record.output_ids)
+        self.near_ties += record.near_ties
+        for name, runs in record.accepted.items():
+            self.agreed[name] += sum(run > 0 for run in runs)
+
+
+def _header(
+    target_dir: str | Path,
+    draft_dirs: Mapping[str, str | Path],
+    tracer: Tracer,
+    max_new_tokens: int,
+    prompt_ids: Sequence[int],
+) -> TraceHeader:
+    """Say what a trace is of; how long an iteration takes is measured on one prompt."""
+    _, iteration_us = tracer.trace(prompt_ids, max_new_tokens)
+    return TraceHeader(
         format=TRACE_FORMAT,
         target=weights_hash(target_dir),
         drafts={name: weights_hash(path) for name, path in draft_dirs.items()},
         draft_nbytes={name: _weights_nbytes(path) for name, path in draft_dirs.items()},
-        k=k,
+        k=tracer.k,
         max_new_tokens=max_new_tokens,
         vocab_size=tracer.num_ids,
         eos_ids=tuple(sorted(tracer.eos_ids)),
         iteration_us=median(iteration_us) if iteration_us else None,
         versions={name: version(name) for name in ("memspec-actors", "torch")},
     )
-    tracer = replace(tracer, free_runs=free_runs)
-    tokens = near_ties = 0
-    accepted = dict.fromkeys(draft_dirs, 0)
-    with open_trace_writer(out, header) as writer:
-        for index, (prompt, ids) in enumerate(zip(prompts, encoded, strict=True), 1):
-            record, _ = tracer.trace(ids, max_new_tokens, prompt.kind)
-            domains = domain_starts(ids, record.output_ids, tokenizer, prompt.kind)
-            writer.write(replace(record, domains=domains))
-            tokens += len(record.output_ids)
-            near_ties += record.near_ties
-            for name, runs in record.accepted.items():
-                accepted[name] += sum(run > 0 for run in runs)
-            if progress:
-                progress("collect", index, len(prompts))
-    return {
-        "prompts": len(prompts),
-        "tokens": tokens,
-        "near_ties": near_ties,
-        "k": k,
-        "iteration_us": header.iteration_us,
-        "agreement": {name: count / max(tokens, 1) for name, count in accepted.items()},
-        "trace": str(out),
-    }
 
 
 def open_tracer(target_dir: str | Path, draft_dirs: Mapping[str, str | Path], k: int) -> tuple[Tracer, Tokenizer]:
