@@ -1,6 +1,6 @@
 """The ``memspec`` command.
 
-Each module imports only from the lines above its own; a command's parts are named after it:
+Each module imports only from the lines above its own; parts of one command alone are named after it:
 
     output, exit_codes                                           what commands print, and how they end
     config_check, config_template                                what is checked of a configuration, and how one begins
