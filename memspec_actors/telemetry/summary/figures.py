@@ -31,7 +31,7 @@ class Spread(msgspec.Struct, frozen=True, kw_only=True):
 class TimeSpent(msgspec.Struct, frozen=True, kw_only=True):
     """Tell what decoding spent its time on, in seconds.
 
-    ``between`` is from one iteration to the next without the waits; ``other`` is what an iteration took beside
+    ``between_s`` is from one iteration to the next without the waits, ``other_s`` what an iteration took beside
     drafting, verifying and catching up. They add up to the decode time.
     """
 
