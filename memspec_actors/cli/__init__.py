@@ -12,7 +12,7 @@ Each module imports only from the lines above its own; parts of one command alon
     drafts                                                       `memspec drafts`
     events_audit, events_compare, events_summary, events_tail
     events                                                       `memspec events`
-    policy_table, bench_table                                    how comparisons look
+    policy_table, method_table                                   how comparisons look
     simulate                                                     `memspec simulate`
     study                                                        what the scripts of ``bench/`` share with each other
     decode_study, replay_study                                   those of real runs, those of replayed texts

@@ -35,7 +35,7 @@ def bench_adasd(
 
     from memspec_actors.bench.adasd_figure import check_figure, draw
     from memspec_actors.bench.paper.finding import prepare_place, write_finding
-    from memspec_actors.cli.bench_table import print_methods
+    from memspec_actors.cli.method_table import print_methods
 
     if figure is not None:
         check_figure(figure)

@@ -5,13 +5,13 @@ from msgspec.structs import replace
 from rich.console import Console
 
 from memspec_actors.bench.methods_report import scalars
-from memspec_actors.cli.bench_table import print_methods
+from memspec_actors.cli.method_table import print_methods
 from tests.bench.paper.findings import finding, methods
 
 
 def test_figures_fit_a_narrow_terminal(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     """Cut off at 80 columns, a speed-up of 1.0… says nothing, and a name cut short could be two methods'."""
-    monkeypatch.setattr("memspec_actors.cli.bench_table.wide_console", lambda: Console(width=80))
+    monkeypatch.setattr("memspec_actors.cli.method_table.wide_console", lambda: Console(width=80))
     report = methods()
     longest = replace(
         report.rows[0],
