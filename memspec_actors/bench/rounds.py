@@ -18,6 +18,7 @@ def in_turns(rounds: int, variants: Mapping[str, Callable[[], float]]) -> dict[s
 
 
 def spread(values: Sequence[float]) -> Spread:
+    """Return the median of what was measured in all rounds, and what it lies between."""
     return {"median": statistics.median(values), "least": min(values), "largest": max(values)}
 
 

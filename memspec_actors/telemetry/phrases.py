@@ -24,10 +24,12 @@ def draft_label(draft: ResidentDraft | None) -> str:
 
 
 def milliseconds(us: float) -> str:
+    """Write microseconds as milliseconds."""
     return f"{us / 1e3:.1f} ms"
 
 
 def megabytes(nbytes: float) -> str:
+    """Write bytes as megabytes, of 10**6 bytes."""
     return f"{nbytes / 1e6:.1f} MB"
 
 

@@ -9,6 +9,7 @@ __all__ = ["merged_figures", "merged_metrics", "merged_share"]
 
 
 def merged_metrics(metrics: Sequence[SpeculativeMetrics]) -> SpeculativeMetrics:
+    """Return what all iterations together give, histograms of any length added up."""
     steps = sum(each.num_spec_steps for each in metrics)
     drafted = sum(each.num_draft_tokens for each in metrics)
     accepted = sum(each.num_accepted_draft_tokens for each in metrics)
@@ -37,4 +38,5 @@ def merged_share(requests: Sequence[RequestSummary]) -> Share:
 
 
 def merged_figures(one: DraftFigures, other: DraftFigures) -> DraftFigures:
+    """Add up two requests' figures of one draft."""
     return DraftFigures(**{name: getattr(one, name) + getattr(other, name) for name in one.__struct_fields__})
