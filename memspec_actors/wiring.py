@@ -36,7 +36,8 @@ __all__ = ["Parts", "Wired", "wire"]
 _CONTROL = MailboxPolicy(capacity=1024)
 _PREDICTOR = MailboxPolicy(latest={SchedulingPoint: lambda _: None})
 _CACHE_MANAGER = MailboxPolicy(
-    capacity=1024, latest={DraftRanking: lambda _: None, LoadProgress: lambda progress: progress.draft}
+    capacity=4096,  # the Decoder, which cannot wait, has a word or two for it an iteration, also while it is restarted
+    latest={DraftRanking: lambda _: None, LoadProgress: lambda progress: progress.draft},
 )
 _DECODER = MailboxPolicy(
     capacity=1024,

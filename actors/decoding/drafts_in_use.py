@@ -40,10 +40,13 @@ class DraftsInUse:
     def serve(self, run: Run | None) -> None:
         """Use drafts for this request from now on; None: for no request.
 
-        It is to be said again at every scheduling point: a CacheManager that died of hearing it takes no ranking else.
+        It is to be said again at every scheduling point, and with it what is gone by: a CacheManager that died of
+        hearing the one takes no ranking else, and one that died of the other frees no memory.
         """
         self._run = run
         self._cache_manager.tell(NowServing(request_id=run.id if run else None))
+        if self.leases.acknowledged:
+            self._cache_manager.tell(ResidencyAck(epoch=self.leases.acknowledged, active=self.leases.active))
 
     def hear(self, announced: ResidencyAnnounced) -> None:
         """Take an announcement, and acknowledge it at once unless it leaves out a draft that is used."""

@@ -9,6 +9,7 @@ from memspec_actors.errors import ActorDied, MemSpecError
 from memspec_actors.models.drafting.draft_cache import BoundDraft
 from memspec_actors.models.session import DecodeSession
 from memspec_actors.protocols import events
+from memspec_actors.protocols.messages import ResidentDraft
 from memspec_actors.scheduling.instructions import Instruction
 from memspec_actors.telemetry.recorder import RequestRecorder
 from tests.actors.toys import Faults
@@ -59,6 +60,32 @@ def test_a_request_gets_its_drafts_though_its_beginning_killed_the_cache_manager
         assert result.token_ids == world.reference(stream)
         assert result.scheduling.drafts.keys() == {"a"}
         assert result.scheduling.share.target_only < 0.5
+
+    run_world(seed, tmp_path / "log.jsonl", Faults(), scenario, capacity=1)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_memory_is_given_back_though_the_word_for_it_killed_the_cache_manager(seed: int, tmp_path: Path) -> None:
+    """Invariant 7: each epoch is acknowledged once; a manager that died of it would wait for ever, and load nothing."""
+
+    async def scenario(world: World) -> None:
+        await read_to_end(world.request(0, "static:b", max_new_tokens=80))
+        on_ack, num_failures = world.residency.on_ack, 0
+
+        def fails_once(epoch: int, active: ResidentDraft | None, now: float) -> list[Instruction]:
+            nonlocal num_failures
+            if world.residency.snapshot(now).revoked and not num_failures:
+                num_failures += 1
+                raise RuntimeError("the state machine has a bug")
+            return on_ack(epoch, active, now)
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(world.residency, "on_ack", fails_once)
+            stream = world.request(1, "static:a", max_new_tokens=200)
+            result = await read_to_end(stream)
+        assert [crash.actor for crash in world.crashes] == ["cache_manager"]
+        assert result.token_ids == world.reference(stream)
+        assert result.scheduling.drafts.keys() == {"a"}
 
     run_world(seed, tmp_path / "log.jsonl", Faults(), scenario, capacity=1)
 
