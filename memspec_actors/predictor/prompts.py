@@ -11,6 +11,7 @@ from memspec_actors.errors import TraceError
 __all__ = ["Prompt", "domain_prompts", "read_prompts", "zoo_prompts"]
 
 ZOO_SOURCE = "zoo:"
+MAX_DIGITS = 7  # of a number of prompts
 
 
 class Prompt(msgspec.Struct, frozen=True):
@@ -31,7 +32,7 @@ def read_prompts(source: str | Path, *, limit: int | None = None) -> list[Prompt
         return _from_zoo(str(source))[:limit]
     path = Path(source)
     try:
-        with path.open(encoding="utf-8") as file:
+        with path.open(encoding="utf-8-sig") as file:  # without the byte order mark that some editors write
             lines = [line.rstrip("\n") for line in file]  # str.splitlines would split at U+2028 and the like, too
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else error
@@ -90,7 +91,7 @@ def _phases(rng: random.Random, kind: str, domains: tuple[str, ...]) -> tuple[st
 
 def _from_zoo(source: str) -> list[Prompt]:
     split, _, count = source.removeprefix(ZOO_SOURCE).partition(":")
-    if count and not count.isdigit():
+    if count and not (count.isascii() and count.isdigit() and len(count) <= MAX_DIGITS):
         raise TraceError(f"{source!r}: {count!r} is not a number of prompts; write zoo:SPLIT or zoo:SPLIT:COUNT")
     prompts = zoo_prompts(split, int(count or 200))
     if not prompts:

@@ -43,7 +43,17 @@ def test_only_line_ends_end_a_prompt(tmp_path: Path, name: str) -> None:
     assert read_prompts(tmp_path / name)[0] == Prompt(text)
 
 
-@pytest.mark.parametrize("source", ["zoo:train:0", "zoo:test", "zoo:train:many", "nowhere.txt"])
+@pytest.mark.parametrize("name", ["p.jsonl", "p.txt"])
+def test_a_byte_order_mark_is_no_part_of_the_first_prompt(tmp_path: Path, name: str) -> None:
+    """Lines of JSON would be called damaged, and a text begin with a character that nobody sees."""
+    line = "one" if name == "p.txt" else '{"prompt": "one"}'
+    (tmp_path / name).write_text(f"{line}\n", encoding="utf-8-sig")
+    assert read_prompts(tmp_path / name) == [Prompt("one")]
+
+
+@pytest.mark.parametrize(
+    "source", ["zoo:train:0", "zoo:test", "zoo:train:many", "zoo:train:\u00b2", f"zoo:train:{10**9}", "nowhere.txt"]
+)
 def test_unknown_sources_are_reported(source: str) -> None:
     with pytest.raises(TraceError):
         read_prompts(source)
