@@ -7,6 +7,7 @@ import signal
 import sys
 from collections.abc import Sequence
 from functools import partial
+from io import TextIOWrapper
 from pathlib import Path
 
 __all__ = ["main"]
@@ -23,6 +24,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return 128 + signal.SIGINT
     _replace_closed_streams()
+    if isinstance(sys.stdout, TextIOWrapper):
+        sys.stdout.reconfigure(errors="replace")  # a letter that a terminal lacks is no reason to end a text
     atexit.register(gc.freeze)  # or the interpreter looks at all of torch's objects once more: it exits 3 times later
     return exit_code_of(partial(app, arguments, prog_name="memspec", standalone_mode=False))
 

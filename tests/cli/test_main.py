@@ -69,6 +69,14 @@ def test_bad_use_is_one_line_and_exit_code_2(
     assert named in output.err
 
 
+def test_letters_that_a_terminal_lacks_do_not_end_a_text() -> None:
+    """A model may write any; the command would end in the middle of what it shows."""
+    code = "import sys; from memspec_actors.cli import main; main(['--version']); sys.stdout.write('caf\u00e9')"
+    environment = os.environ | {"PYTHONIOENCODING": "ascii"}
+    outcome = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment, check=False)
+    assert (outcome.returncode, outcome.stdout.splitlines()[1:], outcome.stderr) == (0, ["caf?"], "")
+
+
 def test_exit_code_leaves_the_process() -> None:
     outcome = memspec("config", "show", "--config", "/no/such.toml")
     assert (outcome.returncode, outcome.stdout) == (2, "")
