@@ -13,7 +13,8 @@ from tests.import_order import drawn, imported, paths
 ROOT = Path(memspec_actors.__file__).parent
 ENTRANCES = {"__init__", "__main__"}
 NAMES = (
-    "actors", "actors.decoding", "bench", "bench.paper", "cli", "daemon", "drafts", "predictor", "protocols", "runtime",
+    "actors", "actors.decoding", "bench", "bench.paper", "cli", "daemon", "daemon.http", "drafts", "models.checkpoints",
+    "models.devices", "models.drafting", "models.lean", "models.weights", "predictor", "protocols", "runtime",
     "scheduling", "simulation", "speculation", "telemetry", "zoo",
 )  # fmt: skip
 DRAWN = [memspec_actors, *(import_module(f"memspec_actors.{name}") for name in NAMES)]
@@ -31,6 +32,16 @@ def test_all_are_drawn(package: ModuleType) -> None:
     parts = [path.parent.name for path in folder(package).glob("*/__init__.py")]
     parts += [path.stem for path in folder(package).glob("*.py") if path.stem not in ENTRANCES]
     assert sorted(name for line in drawn(package) for name in line) == sorted(parts)
+
+
+def test_what_is_not_drawn_is_seen_at_a_glance() -> None:
+    """Among more than a few files a newcomer would have to open all to find one."""
+    own_test = ["models"]
+    for top in (ROOT, ROOT / "actors", ROOT / "protocols"):
+        for init in top.rglob("__init__.py"):
+            name = ".".join(init.parent.relative_to(ROOT).parts)
+            if name and name not in (*NAMES, *own_test):
+                assert len(list(init.parent.glob("*.py"))) <= 8, f"draw what {name} is made of, and name it above"
 
 
 @packages
