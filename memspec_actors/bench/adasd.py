@@ -10,7 +10,7 @@ from memspec_actors.bench.datasets import DataSet
 from memspec_actors.bench.methods_report import BASE, GENERAL_STATIC, MethodsReport, Row, best_speedup
 from memspec_actors.bench.quality import Answer, Judge, answered, task_accuracy
 from memspec_actors.comparison import geomean
-from memspec_actors.config import Config
+from memspec_actors.config import Config, EventsConfig
 from memspec_actors.engine import MemSpec
 from memspec_actors.methods import METHODS
 from memspec_actors.progress import Progress
@@ -109,7 +109,8 @@ async def _engines(engine: MemSpec, cell: _Cell) -> AsyncIterator[Mapping[str, M
     """Take one engine for all systems but the draft alone, and open another for that one."""
     config = engine.config
     name = cell.policy.removeprefix("static:") if cell.policy.startswith("static:") else config.drafts[0].name
-    alone = replace(config, speculation=replace(config.speculation, method=f"draft:{name}"))
+    method = replace(config.speculation, method=f"draft:{name}")
+    alone = replace(config, speculation=method, events=EventsConfig())  # an event log is one engine's
     async with MemSpec.open(alone) as draft:
         yield dict.fromkeys(SYSTEMS, engine) | {DRAFT: draft}
 

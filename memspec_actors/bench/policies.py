@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from memspec_actors.bench.datasets import DataSet
 from memspec_actors.comparison import BASE, STRICT, STRICT_DRAFT, Outcome
-from memspec_actors.config import Config, DraftConfig, StorageConfig
+from memspec_actors.config import Config, DraftConfig, EventsConfig, StorageConfig
 from memspec_actors.engine import MemSpec
 from memspec_actors.loadout import model_directory
 from memspec_actors.methods import choose
@@ -135,8 +135,8 @@ async def _decode(engine: MemSpec, policy: str, prompt: str, max_new_tokens: int
 
 
 def _strict(config: Config) -> Config:
-    drafts = (DraftConfig(name=STRICT_DRAFT),)
-    return replace(config, drafts=drafts, schedule=replace(config.schedule, policy=STRICT, plan=None))
+    drafts, schedule = (DraftConfig(name=STRICT_DRAFT),), replace(config.schedule, policy=STRICT, plan=None)
+    return replace(config, drafts=drafts, schedule=schedule, events=EventsConfig())  # an event log is one engine's
 
 
 def _write_plans(

@@ -1,7 +1,9 @@
 """A file of whole lines that is only ever appended to, each line by one ``write()``, and set aside when it is full."""
 
+import errno
 import os
 import stat
+import sys
 from pathlib import Path
 
 from memspec_actors.telemetry.log_files import rotated_files
@@ -13,7 +15,8 @@ class AppendFile:
     """Append lines to ``path``, which becomes ``path.1`` (that one ``path.2``) before it outgrows ``rotate_bytes``.
 
     A half line that a killed process left at the end is closed off with a newline. A line longer than ``rotate_bytes``
-    has a file to itself. What is no regular file (a pipe, a device) is never rotated. Raises OSError.
+    has a file to itself. What is no regular file (a pipe, a device) is never rotated. Raises OSError, also for a file
+    that another one appends to: the lines of two would lie among each other.
     """
 
     def __init__(self, path: Path, rotate_bytes: int | None = None) -> None:
@@ -40,7 +43,9 @@ class AppendFile:
         self._num_bytes = status.st_size
         if not stat.S_ISREG(status.st_mode):
             self._rotate_bytes = None
-        elif self._num_bytes and not _ends_in_newline(self._path):
+            return
+        _claim(self._fd)
+        if self._num_bytes and not _ends_in_newline(self._path):
             self._num_bytes += os.write(self._fd, b"\n")
 
     def _rotate(self) -> None:
@@ -51,6 +56,21 @@ class AppendFile:
         full = self._fd
         self._open()
         os.close(full)
+
+
+def _claim(fd: int) -> None:
+    """Lock a file until it is closed; close it and raise OSError if somebody else has locked it."""
+    if sys.platform == "win32":
+        return
+    import fcntl
+
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError as error:
+        os.close(fd)
+        raise OSError(errno.EBUSY, "another engine is writing to it; give another path") from error
+    except OSError:  # a file system that knows no locks
+        return
 
 
 def _ends_in_newline(path: Path) -> bool:

@@ -1,13 +1,16 @@
 """If these fail, policies are compared on other work than they seem to be."""
 
 import signal
+from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
 
+from memspec_actors.bench.datasets import zoo_datasets
 from memspec_actors.bench.policies import identical_share, plan_length, run_policies
-from memspec_actors.comparison import Outcome
-from memspec_actors.config import Config, SpeculationConfig
+from memspec_actors.comparison import STRICT, Outcome
+from memspec_actors.config import Config, EventsConfig, SpeculationConfig
+from memspec_actors.telemetry.audit import audit
 from tests.results import NOTHING
 
 
@@ -49,3 +52,15 @@ def test_an_interrupt_ends_the_making_of_plans(monkeypatch: pytest.MonkeyPatch) 
             run_policies(Config(), [], ["memspec"], runs=1, max_new_tokens=1, progress=lambda what, done, total: None)
     finally:
         signal.signal(signal.SIGINT, before)
+
+
+def test_a_configured_event_log_is_that_of_the_policies_alone(tmp_path: Path) -> None:
+    """The strict baseline has an engine of its own: in one log with the other's its records look like breaches."""
+    config = Config(events=EventsConfig(path=str(tmp_path / "log")))
+    datasets = [dataset._replace(tasks=dataset.tasks[:1]) for dataset in zoo_datasets(1)[:1]]
+    outcomes = run_policies(
+        config, datasets, ["target-only"], runs=1, max_new_tokens=8, progress=lambda what, done, total: None
+    )
+    assert {outcome.policy for outcome in outcomes} >= {"target-only", STRICT}
+    found = audit(tmp_path / "log")
+    assert (found.runs, found.violations) == (1, ())

@@ -126,14 +126,24 @@ def test_record_is_one_write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_file_is_opened_for_appending(tmp_path: Path) -> None:
-    """Two engines on one path must not overwrite each other's records."""
-    logs = [EventLog.open(tmp_path / "log") for _ in range(2)]
-    for interval in range(10):
-        for log in logs:
-            log.write(ranking(interval))
-    for log in logs:
+    """A run must not overwrite the records of the one before."""
+    for interval in range(2):
+        log = EventLog.open(tmp_path / "log")
+        log.write(ranking(interval))
         log.close()
-    assert [line["interval"] for line in lines_of(tmp_path / "log")] == [i for i in range(10) for _ in range(2)]
+    assert [line["interval"] for line in lines_of(tmp_path / "log")] == [0, 1]
+
+
+@pytest.mark.parametrize("rotate_bytes", [None, 100])
+def test_a_file_that_another_engine_writes_to_is_refused(rotate_bytes: int | None, tmp_path: Path) -> None:
+    """The records of two would lie among each other: audits would find breaches, and summaries count them twice."""
+    log = EventLog.open(tmp_path / "log", rotate_bytes=rotate_bytes)
+    for interval in range(2):
+        log.write(ranking(interval))
+        with pytest.raises(ConfigError, match=r"log cannot be opened: another engine is writing to it; give another"):
+            EventLog.open(tmp_path / "log")
+    log.close()
+    EventLog.open(tmp_path / "log").close()
 
 
 @pytest.mark.parametrize("cut", [1, 20, 100])
