@@ -23,6 +23,7 @@ __all__ = ["evaluate"]
 
 MIXED = "mixed"
 TIMED_CONTEXTS = 200
+OTHER_THINGS = 2**24  # floats that a core reads between two rankings: 64 MiB are more than its caches hold
 WARM_UP = 20
 
 
@@ -40,9 +41,8 @@ def evaluate(
     them among the first two. ``by_input`` repeats them for predictors that see only the prompt or only the recent
     tokens, ``mixed`` and ``single`` for prompts of several domains and of one. ``utility_share1`` is the utility of the
     first-ranked draft over that of the best one, ``utility_share2`` that of the better of the first two, ``latency_us``
-    the median time of one ranking that follows another at once (in a running engine a core has forgotten by the next
-    one what it ran, and it takes more than twice as long), ``share_of_interval`` that over the time of an interval as
-    the trace measured it (None if it did not). Raises TraceError if the predictor was trained on one of the prompts;
+    the median time of one ranking on a core whose caches hold other things, as decoding leaves it,
+    ``share_of_interval`` that over the time of an interval as the trace measured it (None if it did not). Raises TraceError if the predictor was trained on one of the prompts;
     logs a warning if it was trained for other weights.
     """
     params = params or UtilityParams()
@@ -114,8 +114,10 @@ def _latency_us(ranker: PredictorRanker, points: Sequence[Point]) -> float:
     ]
     for context in contexts[:WARM_UP]:
         ranker.rank(context)
+    other_things = torch.ones(OTHER_THINGS)
     times: list[float] = []
     for context in contexts:
+        other_things.sum()
         began = perf_counter_ns()
         ranker.rank(context)
         times.append((perf_counter_ns() - began) / 1e3)
