@@ -39,11 +39,12 @@ def evaluate(
 
     ``top1`` is the share of points whose first-ranked draft is one of the best, ``top2`` that of points with one of
     them among the first two. ``by_input`` repeats them for predictors that see only the prompt or only the recent
-    tokens, ``mixed`` and ``single`` for prompts of several domains and of one. ``utility_share1`` is the utility of the
-    first-ranked draft over that of the best one, ``utility_share2`` that of the better of the first two, ``latency_us``
-    the median time of one ranking on a core whose caches hold other things, as decoding leaves it,
-    ``share_of_interval`` that over the time of an interval as the trace measured it (None if it did not). Raises TraceError if the predictor was trained on one of the prompts;
-    logs a warning if it was trained for other weights.
+    tokens, ``mixed`` and ``single`` for prompts of several domains and of one. ``utility_share1`` is the utility of
+    the first-ranked draft over that of the best one, ``utility_share2`` that of the better of the first two,
+    ``latency_us`` the median time of one ranking on a core whose caches hold other things, as decoding leaves it,
+    ``share_of_interval`` that over the time of an interval as the trace measured it (None if it did not). Raises
+    TraceError if the predictor was trained on one of the prompts; logs a warning if it was trained for other
+    weights.
     """
     params = params or UtilityParams()
     encoder, file, heads, own = open_artefact(artefact)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from msgspec.structs import replace
 
+from memspec_actors.errors import EngineClosed
 from memspec_actors.models.drafting.reader import ReadDraft
 from memspec_actors.models.runner import Runner
 from memspec_actors.models.weights.layout import ALIGNMENT
@@ -69,11 +70,14 @@ async def _decode(
         _parts(header, record, policy, new_ranker, setting, ranking, log),
         lambda event: crashes.append(event.error) if isinstance(event, Crashed) else None,
     )
-    async with wired.system:
-        requests = Requests(wired.decoder, asyncio.get_running_loop())
-        stream = TextStream(requests, _request(header, record, policy, setting.stop_for(header)))
-        async for _ in stream:
-            pass
+    try:
+        async with wired.system:
+            requests = Requests(wired.decoder, asyncio.get_running_loop())
+            stream = TextStream(requests, _request(header, record, policy, setting.stop_for(header)))
+            async for _ in stream:
+                pass
+    except EngineClosed as closed:  # by an actor that died, whose error says more
+        raise (crashes[0] if crashes else closed) from None
     for error in crashes:
         raise error
     assert stream.result.token_ids == record.output_ids, "a replay must give the traced text"

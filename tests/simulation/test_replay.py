@@ -278,3 +278,20 @@ def test_a_draft_whose_context_ends_sits_out_in_a_replay_too() -> None:
     replayed = replay(header, record, policy, lambda: _ranker(policy, ("d0",), 0), setting)
     assert replayed.scheduling.drafts == real.scheduling.drafts
     assert replayed.timing == real.timing
+
+
+def test_a_ranker_that_fails_is_what_a_replay_ends_with() -> None:
+    """Told that the engine was closed, nobody would know why."""
+    header, record = Toys(seed=3, rates=[0.5], max_new_tokens=400, k=5, eos_ids=frozenset()).trace()
+
+    def no_ranker() -> Ranker:
+        raise ZeroDivisionError("the ranker's fault")
+
+    with pytest.raises(ZeroDivisionError, match="fault"):
+        replay(
+            header,
+            record,
+            parse_policy("memspec", ("d0",)),
+            no_ranker,
+            Setting(profile=profile(0.3), schedule=schedule(4), capacity=1),
+        )
