@@ -77,6 +77,25 @@ def test_a_name_that_leads_to_no_rule_is_refused_with_the_reason(name: str, why:
         stop_rule(name)
 
 
+@pytest.mark.parametrize(
+    ("code", "why"),
+    [
+        ("class Rule(:", r"its module fails: SyntaxError: .* \(mistaken_rules.py, line 1\)"),
+        ("1 / 0", "its module fails: ZeroDivisionError: division by zero"),
+        ("class Rule:\n    def __init__(self): {}['x']", "that fails: KeyError: 'x'"),
+    ],
+)
+def test_a_rule_with_a_mistake_is_refused_with_it(
+    code: str, why: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It would be called unexpected, as if the mistake were ours."""
+    (tmp_path / "mistaken_rules.py").write_text(code, encoding="utf-8")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.delitem(sys.modules, "mistaken_rules", raising=False)
+    with pytest.raises(ConfigError, match=f"stop is 'mistaken_rules:Rule', but {why}"):
+        stop_rule("mistaken_rules:Rule")
+
+
 def test_what_is_no_acceptance_rule_is_refused() -> None:
     """A stop rule given as the other kind would fail in the middle of a text."""
     with pytest.raises(ConfigError, match="accept is 'collections:UserString', but that is no acceptance rule"):
