@@ -60,7 +60,9 @@ class CommitState:
         if min_tokens > max_new_tokens:
             raise InvalidRequest(f"min_tokens is {min_tokens} and max_new_tokens is {max_new_tokens}; lower min_tokens")
         if context_left < 1:
-            raise InvalidRequest(f"the prompt leaves {context_left} tokens of the target's context; shorten it")
+            raise InvalidRequest(
+                f"the prompt fills the target's context and goes {-context_left} tokens beyond; shorten it"
+            )
         if min_tokens > context_left:
             raise InvalidRequest(
                 f"min_tokens is {min_tokens} and the prompt leaves {context_left} tokens of the target's context; "
