@@ -38,14 +38,15 @@ class AppendFile:
         os.close(self._fd)
 
     def _open(self) -> None:
-        self._fd = os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
-        status = os.fstat(self._fd)
-        self._num_bytes = status.st_size
-        if not stat.S_ISREG(status.st_mode):
+        fd = os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
+        status = os.fstat(fd)
+        is_regular = stat.S_ISREG(status.st_mode)
+        if is_regular:
+            _claim(fd)
+        else:
             self._rotate_bytes = None
-            return
-        _claim(self._fd)
-        if self._num_bytes and not _ends_in_newline(self._path):
+        self._fd, self._num_bytes = fd, status.st_size
+        if is_regular and self._num_bytes and not _ends_in_newline(self._path):
             self._num_bytes += os.write(self._fd, b"\n")
 
     def _rotate(self) -> None:

@@ -146,6 +146,31 @@ def test_a_file_that_another_engine_writes_to_is_refused(rotate_bytes: int | Non
     EventLog.open(tmp_path / "log").close()
 
 
+def test_a_file_that_another_engine_takes_amid_a_rotation_ends_the_log_only(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """An error of a file would reach whoever decodes, and the log that was full stay open to the end."""
+    path, rename, others = tmp_path / "log", Path.rename, []
+
+    def rename_and_take(file: Path, target: Path) -> Path:
+        moved = rename(file, target)
+        others.append(EventLog.open(path))
+        return moved
+
+    log = EventLog.open(path, rotate_bytes=100)
+    log.write(ranking(0))
+    monkeypatch.setattr(Path, "rename", rename_and_take)
+    log.write(ranking(1))
+    assert (log.enabled, log.records) == (False, 1)
+    assert "another engine is writing to it" in capsys.readouterr().err
+    log.close()
+    EventLog.open(tmp_path / "log.1").close()
+    (other,) = others
+    other.write(ranking(2))
+    other.close()
+    assert [line["interval"] for line in lines_of(path)] == [2]
+
+
 @pytest.mark.parametrize("cut", [1, 20, 100])
 def test_torn_tail_does_not_spoil_the_next_record(tmp_path: Path, cut: int) -> None:
     """After a kill in the middle of a write, the first record of the next run would be lost with the torn one."""
