@@ -25,6 +25,7 @@ __all__ = [
 
 TRACE_FORMAT = "memspec-trace-4"
 PLAN_FORMAT = "memspec-plan-1"
+_FLOAT_BYTES = 4
 
 
 class TraceHeader(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -65,6 +66,7 @@ class FreeRun(msgspec.Struct, frozen=True, forbid_unknown_fields=True, array_lik
 
     @property
     def num_tokens(self) -> int:
+        """Count the tokens that have a confidence."""
         return len(self.confidences) // _FLOAT_BYTES
 
     @property
@@ -73,7 +75,7 @@ class FreeRun(msgspec.Struct, frozen=True, forbid_unknown_fields=True, array_lik
         return len(self.confidences) == len(self.entropies) == _FLOAT_BYTES * self.num_tokens
 
     def confidences_from(self, first: int, num: int) -> Sequence[float]:
-        """Return the confidences of up to ``num`` tokens, ``first`` of which is counted from the run's start."""
+        """Return the confidences of up to ``num`` tokens, from the run's token number ``first`` on (0 is its first)."""
         return _unpacked(self.confidences, first, num)
 
     def entropies_from(self, first: int, num: int) -> Sequence[float]:
@@ -147,9 +149,6 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
     prompt_ids: tuple[int, ...]
     steps: tuple[PlanStep, ...]
-
-
-_FLOAT_BYTES = 4
 
 
 def _packed(numbers: Sequence[float]) -> bytes:

@@ -40,8 +40,8 @@ class DraftsInUse:
     def serve(self, run: Run | None) -> None:
         """Use drafts for this request from now on; None: for no request.
 
-        It is to be said again at every scheduling point, and with it what is gone by: a CacheManager that died of
-        hearing the one takes no ranking else, and one that died of the other frees no memory.
+        To be called again at every scheduling point. It repeats the acknowledgement, too: a CacheManager that died of
+        hearing who is served would take no further ranking, and one that died of an acknowledgement free no memory.
         """
         self._run = run
         self._cache_manager.tell(NowServing(request_id=run.id if run else None))

@@ -50,7 +50,7 @@ class TracedRunner:
         return _Length()
 
     def forward(self, ids: Tensor | Sequence[int], cache: Cache, logits_to_keep: int = 0) -> Tensor:
-        """Append T tokens and return logits (T, V), or (1, V) of the last one only: 1 for the prediction, else 0."""
+        """Append T tokens and return logits (T, V), or those of the last ones only: 1 for the prediction, else 0."""
         assert isinstance(cache, _Length), "a cache of another runner"
         start, cache.length = cache.length, cache.length + len(ids)
         predictions = self._predictions[start : cache.length][-logits_to_keep:]

@@ -14,7 +14,7 @@ from memspec_actors.speculation.maxima import maxima
 __all__ = ["BoundDraft", "DraftCache"]
 
 CHUNK_TOKENS = 64
-WATCHED_TOKENS = 32  # at most a piece
+WATCHED_TOKENS = 32  # no more than CHUNK_TOKENS: the last piece gives the logits of all of them
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +59,7 @@ class DraftCache:
         return len(missing), Shadow(self._bound.draft.name, first + 1 - prompt_length, agrees)
 
     def _read(self, tokens: Sequence[int], logits_to_keep: int) -> Tensor:
-        """Read tokens in pieces, the first of which may be shorter; return the last of the last one's logits."""
+        """Read tokens in pieces, of which only the first may be short; return the logits of the last ones, (n, V)."""
         first = (len(tokens) - 1) % CHUNK_TOKENS + 1
         logits = self._bound.runner.forward(tokens[:first], self.cache, logits_to_keep)
         for start in range(first, len(tokens), CHUNK_TOKENS):
