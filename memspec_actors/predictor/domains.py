@@ -20,11 +20,10 @@ def domain_starts(
     asked = domains_asked(tokenizer.decode(prompt_ids))
     if not asked:
         return (DomainStart(0, kind),) if kind else ()
-    starts, text, item = [DomainStart(0, asked[0])], "", 0
+    starts, text = [DomainStart(0, asked[0])], ""
     for position, token in enumerate(output_ids):
-        if min(text.count(SEPARATOR), len(asked) - 1) > item:
-            item = min(text.count(SEPARATOR), len(asked) - 1)
-            if asked[item] != starts[-1].domain:
-                starts.append(DomainStart(position, asked[item]))
+        domain = asked[min(text.count(SEPARATOR), len(asked) - 1)]
+        if domain != starts[-1].domain:
+            starts.append(DomainStart(position, domain))
         text += tokenizer.decode([token])
     return tuple(starts)

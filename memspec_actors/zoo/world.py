@@ -199,10 +199,12 @@ def request_lines(titles: Sequence[str]) -> list[str]:
 
 def domains_asked(prompt_text: str) -> list[str]:
     """Give the domain of every line of a request, by its verb; nothing for what is no request of this world."""
-    first, *lines, last = prompt_text.splitlines() if prompt_text.count("\n") > 1 else ("", "")
-    verbs = [words[1] for line in lines if len(words := line.split()) > 1]
-    is_request = (first, last) == ("Request:", "Answer:") and len(verbs) == len(lines)
-    return [_DOMAIN_OF_VERB[verb] for verb in verbs] if is_request and _DOMAIN_OF_VERB.keys() >= set(verbs) else []
+    lines = prompt_text.splitlines()
+    if lines[:1] != ["Request:"] or lines[-1:] != ["Answer:"]:
+        return []
+    verbs = [verb for line in lines[1:-1] for verb in line.split()[1:2]]
+    known = [_DOMAIN_OF_VERB[verb] for verb in verbs if verb in _DOMAIN_OF_VERB]
+    return known if len(known) == len(lines) - 2 else []
 
 
 def heading(line: str) -> str:
