@@ -4,8 +4,8 @@ from collections.abc import Mapping
 
 from rich.table import Table
 
+from memspec_actors.bench import methods_report
 from memspec_actors.bench.methods_report import MethodsReport
-from memspec_actors.bench.methods_report import Row as Measured
 from memspec_actors.bench.paper.claims import judge
 from memspec_actors.bench.paper.evaluation import STUDIES
 from memspec_actors.bench.paper.finding import Finding
@@ -35,7 +35,7 @@ def print_methods(report: MethodsReport, finding: Finding) -> None:
     console.print(f"{finding.wall_s:.0f} s, {finding.setting}")
 
 
-def _figures(row: Measured) -> Row:
+def _figures(row: methods_report.Row) -> Row:
     accuracy = row.quality.task_accuracy
     return {
         "method": row.method if row.lossless else f"{row.method}*",

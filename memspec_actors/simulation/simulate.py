@@ -51,11 +51,11 @@ def simulate(
     names = candidates(texts[0])
     parsed = [parse_policy(policy, names) for policy in dict.fromkeys((BASE, *policies))]
     strict = [parse_policy(STRICT, [STRICT_DRAFT])] if STRICT_DRAFT in texts[0][0].drafts else []
-    choosing = [with_drafts(text, names) for text in texts]
-    stage = _Stage(choosing, setting, predictor)
+    narrowed = [with_drafts(text, names) for text in texts]
+    stage = _Stage(narrowed, setting, predictor)
     outcomes: list[Outcome] = []
-    for number, (text, chosen_from) in enumerate(zip(texts, choosing, strict=True), 1):
-        outcomes += [stage.play(chosen_from, policy) for policy in parsed]
+    for number, (text, own) in enumerate(zip(texts, narrowed, strict=True), 1):
+        outcomes += [stage.play(own, policy) for policy in parsed]
         outcomes += [stage.play(with_drafts(text, [STRICT_DRAFT]), policy) for policy in strict]
         progress("simulate", number, len(texts))
     return outcomes

@@ -34,9 +34,12 @@ REPLAYED_STUDIES = (
         "What the choice of drafts is worth before time counts; replayed.",
         tuple(
             Claim(
-                says=f"{ours} over {over}", ours=Ratio(ours, over, "tokens_per_iteration"), paper=str(goal), goal=goal
+                says=f"{policy} over {other}",
+                ours=Ratio(policy, other, "tokens_per_iteration"),
+                paper=str(goal),
+                goal=goal,
             )
-            for ours, over, goal in (
+            for policy, other, goal in (
                 ("oracle-static", "general-static", 1.403),
                 ("oracle-dynamic", "oracle-static", 1.257),
                 ("mab-sync", "general-static", 1.345),
