@@ -33,10 +33,13 @@ class DomainOracle:
             for domain, start, end in _stretches(record):
                 agreed[domain] = agreed.get(domain, 0.0) + agrees[:, start:end].sum(axis=1)
                 tokens[domain] = tokens.get(domain, 0) + end - start
-        self._agreement = {domain: agreed[domain] / max(tokens[domain], 1) for domain in agreed}
+        self._agreement = {domain: agreed[domain] / tokens[domain] for domain in agreed}
 
     def expected(self, record: TraceRecord) -> Floats:
-        """Give the share of the next `WINDOW` tokens at every position with which each draft is to agree, (D, L)."""
+        """Give the share of the next `WINDOW` tokens that each draft is to agree with, at every position, (D, L).
+
+        ``record`` is one of those that the oracle was made of.
+        """
         end = len(record.output_ids)
         here = np.zeros((len(record.accepted), end))
         for domain, start, stop in _stretches(record):

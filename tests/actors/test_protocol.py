@@ -1,7 +1,7 @@
 """The five actors, really wired, on toy models in virtual time: thousands of interleavings, crashes and cancellations.
 
 What would be wrong if these fail: a draft decoded with after its memory was given away, a request that never ends, a
-text that is not the target's own, or generation that stops because a helper actor died.
+text that is not the target's own, or generation that stops because an actor beside the Decoder died.
 """
 
 import asyncio
