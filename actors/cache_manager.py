@@ -28,7 +28,7 @@ from memspec_actors.protocols.messages import (
     WarmDraft,
 )
 from memspec_actors.protocols.results import ResidencySnapshot
-from memspec_actors.runtime import Actor, ActorRef, Envelope, tracing
+from memspec_actors.runtime import Actor, ActorRef, Envelope, Mailbox, tracing
 from memspec_actors.scheduling.instructions import (
     AbortLoad,
     Announce,
@@ -43,7 +43,7 @@ from memspec_actors.scheduling.residency import Residency
 from memspec_actors.telemetry.event_log import EventLog
 from memspec_actors.telemetry.residency_events import heard_event, residency_event
 
-__all__ = ["CacheManager"]
+__all__ = ["CacheManager", "Heard"]
 
 # What the state machine hears of.
 Heard = (
@@ -63,13 +63,15 @@ class CacheManager(Actor[CacheManagerMessage]):
     """Own the residency state machine and do what it says, in its order.
 
     ``residency`` outlives a restart of the actor: its handlers are atomic, so a new incarnation goes on where the last
-    one was. ``on_progress`` hears how far loads are.
+    one was. So does ``unheard``, which is empty at first: what killed the last one before anything came of it is heard
+    once more, for nobody says it again. ``on_progress`` hears how far loads are.
     """
 
     def __init__(
         self,
         *,
         residency: Residency,
+        unheard: list[Heard],
         myself: ActorRef[CacheManagerMessage],
         decoder: ActorRef[DecoderMessage],
         loader: ActorRef[LoaderMessage],
@@ -77,6 +79,7 @@ class CacheManager(Actor[CacheManagerMessage]):
         on_progress: Callable[[LoadProgress], None] | None = None,
     ) -> None:
         self._residency = residency
+        self._unheard = unheard
         self._myself = myself
         self._decoder = decoder
         self._loader = loader
@@ -87,6 +90,13 @@ class CacheManager(Actor[CacheManagerMessage]):
 
     async def started(self) -> None:
         self._set_timer()
+
+    async def run(self, inbox: Mailbox[CacheManagerMessage]) -> None:
+        again = tuple(self._unheard)
+        self._unheard.clear()  # what kills this one, too, is given up
+        for message in again:
+            self._carry_out(message, self._decide(message))
+        await super().run(inbox)
 
     async def stopped(self) -> None:
         if self._timer is not None:
@@ -115,10 +125,10 @@ class CacheManager(Actor[CacheManagerMessage]):
             case DraftRanking(request_id=request_id) if not self._residency.serves(request_id):
                 pass  # a finished request wishes nothing any more
             case _:
+                self._unheard.append(message)
                 instructions = self._decide(message)
-                self._record_heard(message)
-                self._perform(instructions)
-                self._set_timer()
+                self._unheard.clear()
+                self._carry_out(message, instructions)
         return None
 
     def _decide(self, message: Heard) -> Iterable[Instruction]:
@@ -144,6 +154,11 @@ class CacheManager(Actor[CacheManagerMessage]):
                 return residency.on_tick(now)
             case _:
                 assert_never(message)
+
+    def _carry_out(self, message: Heard, instructions: Iterable[Instruction]) -> None:
+        self._record_heard(message)
+        self._perform(instructions)
+        self._set_timer()
 
     def _steer(self, message: SteerDraft) -> ResidencySnapshot | UsageError:
         try:

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from memspec_actors.actors import CacheManager, Decoder, DecoderPeers, DecoderSetup, Loader, Predictor, VerifierStats
+from memspec_actors.actors.cache_manager import Heard
 from memspec_actors.config import ScheduleConfig
 from memspec_actors.models.drafting.draft_cache import BoundDraft
 from memspec_actors.models.drafting.reader import DraftReader
@@ -36,8 +37,7 @@ __all__ = ["Parts", "Wired", "wire"]
 _CONTROL = MailboxPolicy(capacity=1024)
 _PREDICTOR = MailboxPolicy(latest={SchedulingPoint: lambda _: None})
 _CACHE_MANAGER = MailboxPolicy(
-    capacity=4096,  # the Decoder, which cannot wait, has a word or two for it an iteration, also while it is restarted
-    latest={DraftRanking: lambda _: None, LoadProgress: lambda progress: progress.draft},
+    capacity=1024, latest={DraftRanking: lambda _: None, LoadProgress: lambda progress: progress.draft}
 )
 _DECODER = MailboxPolicy(
     capacity=1024,
@@ -101,10 +101,12 @@ def wire(parts: Parts, observer: Callable[[RuntimeEvent], None]) -> Wired:
         lambda: Loader(reader=parts.reader, runners=parts.runners, cache_manager=cache_manager, workers=load),
         mailbox=_CONTROL,
     )
+    unheard: list[Heard] = []
     cache_manager: ActorRef[CacheManagerMessage] = system.spawn(
         "cache_manager",
         lambda: CacheManager(
             residency=parts.residency,
+            unheard=unheard,
             myself=cache_manager,
             decoder=decoder,
             loader=loader,

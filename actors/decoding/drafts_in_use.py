@@ -40,13 +40,11 @@ class DraftsInUse:
     def serve(self, run: Run | None) -> None:
         """Use drafts for this request from now on; None: for no request.
 
-        To be called again at every scheduling point. It repeats the acknowledgement, too: a CacheManager that died of
-        hearing who is served would take no further ranking, and one that died of an acknowledgement free no memory.
+        To be called again at every scheduling point: a CacheManager that died of hearing who is served would take no
+        further ranking.
         """
         self._run = run
         self._cache_manager.tell(NowServing(request_id=run.id if run else None))
-        if self.leases.acknowledged:
-            self._cache_manager.tell(ResidencyAck(epoch=self.leases.acknowledged, active=self.leases.active))
 
     def hear(self, announced: ResidencyAnnounced) -> None:
         """Take an announcement, and acknowledge it at once unless it leaves out a draft that is used."""

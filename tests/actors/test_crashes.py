@@ -9,7 +9,7 @@ from memspec_actors.errors import ActorDied, MemSpecError
 from memspec_actors.models.drafting.draft_cache import BoundDraft
 from memspec_actors.models.session import DecodeSession
 from memspec_actors.protocols import events
-from memspec_actors.protocols.messages import ResidentDraft
+from memspec_actors.protocols.messages import GetResidency
 from memspec_actors.scheduling.instructions import Instruction
 from memspec_actors.telemetry.recorder import RequestRecorder
 from tests.actors.toys import Faults
@@ -64,30 +64,48 @@ def test_a_request_gets_its_drafts_though_its_beginning_killed_the_cache_manager
     run_world(seed, tmp_path / "log.jsonl", Faults(), scenario, capacity=1)
 
 
-@pytest.mark.parametrize("seed", range(5))
-def test_memory_is_given_back_though_the_word_for_it_killed_the_cache_manager(seed: int, tmp_path: Path) -> None:
-    """Invariant 7: each epoch is acknowledged once; a manager that died of it would wait for ever, and load nothing."""
+@pytest.mark.parametrize("handler", ["on_ack", "on_warmed", "on_load_finished"])
+def test_what_killed_the_cache_manager_is_heard_once_more(handler: str, tmp_path: Path) -> None:
+    """Invariants 6 and 7: nobody says it again, and a place would be taken for ever by what came and went unheard."""
 
     async def scenario(world: World) -> None:
         await read_to_end(world.request(0, "static:b", max_new_tokens=80))
-        on_ack, num_failures = world.residency.on_ack, 0
+        handle, calls = getattr(world.residency, handler), list[object]()
 
-        def fails_once(epoch: int, active: ResidentDraft | None, now: float) -> list[Instruction]:
-            nonlocal num_failures
-            if world.residency.snapshot(now).revoked and not num_failures:
-                num_failures += 1
+        def fails_once(*heard: object) -> list[Instruction]:
+            calls.append(heard)
+            if len(calls) == 1:
                 raise RuntimeError("the state machine has a bug")
-            return on_ack(epoch, active, now)
+            instructions: list[Instruction] = handle(*heard)
+            return instructions
 
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(world.residency, "on_ack", fails_once)
+            patch.setattr(world.residency, handler, fails_once)
             stream = world.request(1, "static:a", max_new_tokens=200)
             result = await read_to_end(stream)
         assert [crash.actor for crash in world.crashes] == ["cache_manager"]
         assert result.token_ids == world.reference(stream)
         assert result.scheduling.drafts.keys() == {"a"}
 
-    run_world(seed, tmp_path / "log.jsonl", Faults(), scenario, capacity=1)
+    for seed in range(4):
+        run_world(seed, tmp_path / f"{seed}", Faults(), scenario, capacity=1)
+
+
+def test_what_kills_the_cache_manager_twice_is_given_up(tmp_path: Path) -> None:
+    """Behaviour 20: it would die of the one message until the system stops."""
+
+    def fails(*heard: object) -> list[Instruction]:
+        raise RuntimeError("the state machine has a bug")
+
+    async def scenario(world: World) -> None:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(world.residency, "on_load_finished", fails)
+            stream = world.request(0, "static:a", max_new_tokens=200)
+            assert (await read_to_end(stream)).token_ids == world.reference(stream)
+        assert len(world.crashes) == 2
+        await world.wired.cache_manager.ask(GetResidency(), timeout_s=None)
+
+    run_world(0, tmp_path / "log.jsonl", Faults(), scenario, capacity=1)
 
 
 @pytest.mark.parametrize("seed", range(10))
