@@ -48,7 +48,14 @@ def test_what_follows_the_last_item_belongs_to_it(tokenizer: Tokenizer) -> None:
 
 
 @pytest.mark.parametrize(
-    "prompt", ["hello", "", "Dear\nFirst apply for it\nyours", "Request:\nFirst apply x;\nSecond jump y?\nAnswer:\n"]
+    "prompt",
+    [
+        "hello",
+        "",
+        "Dear\nFirst apply for it;\nAnswer:\n",
+        "Request:\nFirst apply for it;\nyours",
+        "Request:\nFirst apply x;\nSecond jump y?\nAnswer:\n",
+    ],
 )
 def test_a_text_of_another_world_is_of_its_prompts_kind(tokenizer: Tokenizer, prompt: str) -> None:
     answer = _ids(tokenizer, "one\n\ntwo")

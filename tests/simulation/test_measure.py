@@ -30,20 +30,21 @@ def test_a_measured_profile_is_kept_in_a_file(tmp_path: Path, capsys: pytest.Cap
 
 def test_a_ranking_is_timed_as_decoding_leaves_the_core(monkeypatch: pytest.MonkeyPatch) -> None:
     """One that follows another at once finds its code in the core's caches, and takes half as long as in an engine."""
-    now, passes = [0.0], [0]
+    now, widths = [0.0], list[int]()
     forward = LeanRunner.forward
 
-    def verify(runner: LeanRunner, ids: Sequence[int], cache: Cache, logits_to_keep: int = 0) -> Tensor:
+    def run_pass(runner: LeanRunner, ids: Sequence[int], cache: Cache, logits_to_keep: int = 0) -> Tensor:
         now[0] += 1.0
-        passes[0] += len(ids) == 6
+        widths.append(len(ids))
         return forward(runner, ids, cache, logits_to_keep)
 
     def rank(ranker: PredictorRanker, context: RankingContext) -> None:
-        now[0] += 0.001 if passes[0] == 0 else 0.003
-        passes[0] = 0
+        has_decoded = 5 * widths.count(6) == widths.count(1) > 0
+        now[0] += 0.003 if has_decoded else 0.001
+        widths.clear()
 
     monkeypatch.setattr("memspec_actors.simulation.measure.time.perf_counter", lambda: now[0])
-    monkeypatch.setattr(LeanRunner, "forward", verify)
+    monkeypatch.setattr(LeanRunner, "forward", run_pass)
     monkeypatch.setattr(PredictorRanker, "rank", rank)
     profile = measure_profile(Config())
     assert profile.predict_ms == pytest.approx(3.0)
