@@ -8,6 +8,7 @@ import msgspec
 from memspec_actors.cores import usable_cores
 from memspec_actors.errors import ConfigError
 from memspec_actors.models.dtypes import DtypeName
+from memspec_actors.protocols.http_requests import MAX_NAME_LENGTH
 from memspec_actors.quantities import parse_bandwidth, parse_bytes
 
 __all__ = [
@@ -31,7 +32,6 @@ __all__ = [
 STOP, ACCEPT = "gain", "auto"  # the rules where nothing is said
 _DRAFT_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 _DEVICE = re.compile(r"cpu|cuda(:[0-9]{1,2})?|mps")
-MAX_MODEL_NAME = 200  # requests name no longer one
 MAX_TIMEOUT_S = 1e9  # thirty years; no timer of the system's takes ten times as long
 MAX_THREADS = 1024  # OpenMP ends the process when it cannot start as many as it was told
 
@@ -237,8 +237,8 @@ class ServeConfig(Section, frozen=True, kw_only=True):
         require(self.uds != "", "[serve] uds", self.uds, "the path of a Unix socket")
         if self.api_key is not None and not _can_be_sent(self.api_key):  # it stays out of what is printed
             raise ConfigError("[serve] api_key must not be empty, nor hold line ends or spaces around it")
-        fits = self.model_name is None or 1 <= len(self.model_name) <= MAX_MODEL_NAME
-        require(fits, "[serve] model_name", self.model_name, f"a name of 1 to {MAX_MODEL_NAME} characters")
+        fits = self.model_name is None or 1 <= len(self.model_name) <= MAX_NAME_LENGTH
+        require(fits, "[serve] model_name", self.model_name, f"a name of 1 to {MAX_NAME_LENGTH} characters")
         require(self.queue >= 0, "[serve] queue", self.queue, "an integer >= 0")
         for key in ("queue_timeout_s", "request_timeout_s", "drain_timeout_s"):
             seconds, expected = getattr(self, key), f"a number of seconds in (0, {MAX_TIMEOUT_S:g}]"

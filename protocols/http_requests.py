@@ -9,9 +9,18 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
-__all__ = ["ChatCompletionRequest", "ChatMessage", "CompletionRequest", "GenerationFields", "StreamOptions", "TextPart"]
+__all__ = [
+    "MAX_NAME_LENGTH",
+    "ChatCompletionRequest",
+    "ChatMessage",
+    "CompletionRequest",
+    "GenerationFields",
+    "StreamOptions",
+    "TextPart",
+]
 
-Name = Annotated[str, Meta(max_length=200)]
+MAX_NAME_LENGTH = 200  # characters
+Name = Annotated[str, Meta(max_length=MAX_NAME_LENGTH)]
 TokenCount = Annotated[int, Meta(ge=1, le=2**31 - 1)]
 TokenId = Annotated[int, Meta(ge=0, le=2**31 - 1)]
 Penalty = Annotated[float, Meta(ge=-2.0, le=2.0)]
