@@ -44,8 +44,10 @@ class Predictor(Actor[PredictorMessage]):
         ranking, observed, predict_us, cpu_us = await self._workers.run(_timed, self._pool, message)
         self._untold_us += cpu_us
         depth = self._pool.policy_of(message.policy).depth if ranking.depth is None else ranking.depth
-        if not self._is_news(message, ranking, depth):
-            return
+        said = message.request_id, message.interval, ranking.order, depth
+        if said == self._said and not ranking.to_hear:
+            return  # amid an interval only a change is news, or a question
+        self._said = said
         answer = DraftRanking(
             request_id=message.request_id,
             interval=message.interval,
@@ -60,11 +62,6 @@ class Predictor(Actor[PredictorMessage]):
         self._decoder.tell(answer)
         self._cache_manager.tell(answer)
         self._record(message, answer, predict_us)
-
-    def _is_news(self, point: PredictorMessage, ranking: Ranking, depth: int | None) -> bool:
-        """Tell whether a ranking is to be told: amid an interval only a change is, or a question."""
-        before, self._said = self._said, (point.request_id, point.interval, ranking.order, depth)
-        return self._said != before or bool(ranking.to_hear)
 
     def _record(self, point: PredictorMessage, answer: DraftRanking, predict_us: float) -> None:
         self._log.write(
