@@ -135,8 +135,12 @@ async def _decode(engine: MemSpec, policy: str, prompt: str, max_new_tokens: int
 
 
 def _strict(config: Config) -> Config:
-    drafts, schedule = (DraftConfig(name=STRICT_DRAFT),), replace(config.schedule, policy=STRICT, plan=None)
-    return replace(config, drafts=drafts, schedule=schedule, events=EventsConfig())  # an event log is one engine's
+    return replace(
+        config,
+        drafts=(DraftConfig(name=STRICT_DRAFT),),
+        schedule=replace(config.schedule, policy=STRICT, plan=None),
+        events=EventsConfig(),  # an event log is one engine's
+    )
 
 
 def _write_plans(
