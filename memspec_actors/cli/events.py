@@ -123,8 +123,12 @@ def trace(log: LogArgument, out: OutOption) -> None:
 @app.command("tail")
 def tail(
     log: Annotated[str, typer.Argument(metavar="LOG|URL", help="An event log, or the address of a daemon.")],
-    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on with what is written from now on.")] = False,
-    number: Annotated[int, typer.Option("--number", "-n", min=0, help="Begin with so many of the last records.")] = 20,
+    follow: Annotated[
+        bool, typer.Option("--follow", "-f", help="Go on with what is written from now on; a daemon's always.")
+    ] = False,
+    number: Annotated[
+        int, typer.Option("--number", "-n", min=0, help="Begin with so many of a log's last records.")
+    ] = 20,
     event: Annotated[list[str] | None, typer.Option(metavar="NAME", help="Only these events; repeat.")] = None,
     actor: Annotated[list[str] | None, typer.Option(metavar="NAME", help="Only these actors; repeat.")] = None,
     request: Annotated[str, typer.Option(metavar="ID", help="Only this request; the first letters do.")] = "",
@@ -133,7 +137,7 @@ def tail(
 ) -> None:
     """Show the last records, one line each, and those to come.
 
-    A log is followed through its rotation, a daemon's over HTTP.
+    A log is followed through its rotation. A daemon tells over HTTP what happens from now on.
     """
     from memspec_actors.cli.events_tail import Choice
     from memspec_actors.cli.events_tail import tail as show

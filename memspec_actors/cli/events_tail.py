@@ -63,7 +63,7 @@ def tail(
     api_key: str | None = None,
     wait: Callable[[], None] = lambda: time.sleep(POLL_S),
 ) -> None:
-    """Print the last ``number`` wanted records of a log, then those to come; a URL is always followed.
+    """Print the last ``number`` wanted records of a log, then those to come; of a URL those to come, always.
 
     ``wait`` is called when there is nothing new.
     """
@@ -119,7 +119,7 @@ class _Printer:
         request = event.request_id if isinstance(event, Event) else fields.get("request_id")
         text = Text()
         text.append(f"{_clock(ts)} ", style="dim")
-        text.append(f"{actor:13} ")
+        text.append(f"{actor:14} ")
         text.append(f"{name:22} ", style=_COLOURS.get(name.partition("_")[0], ""))
         text.append(f"{str(request or '')[:8]:8} ", style="dim")
         text.append(phrase(event))

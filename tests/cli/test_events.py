@@ -224,6 +224,16 @@ def test_tail_shows_the_last_records_of_those_wanted(log: Path, capsys: pytest.C
     assert [record["seq"] for record in records] == [2, 8]
 
 
+def test_tail_puts_what_happened_in_one_column(log: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A name longer than its column would push the rest of its line aside."""
+    later = EventLog.open(log)
+    for actor in ("engine", "decoder", "predictor", "cache_manager", "loader", "verifier_stats"):
+        later.write(replace(iteration(9), actor=actor))
+    later.close()
+    assert main(["events", "tail", str(log), "--event", "iteration"]) == 0
+    assert len({line.index(" iteration ") for line in capsys.readouterr().out.splitlines()}) == 1
+
+
 def test_tail_follows_what_is_written(log: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Filters hold for what comes later too."""
     batches: list[list[Event]] = [[iteration(2), good_records()[3]], [], [iteration(3)]]
