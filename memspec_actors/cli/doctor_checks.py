@@ -17,7 +17,10 @@ from memspec_actors.models.weights.page_cache import forget_cached
 __all__ = ["run_checks"]
 
 PACKAGES = ("torch", "transformers", "tokenizers", "safetensors", "numpy", "anyio", "msgspec", "structlog")
-EXTRAS = {"auto-gptq": ("auto_gptq", "only to quantise checkpoints, in an environment of its own")}
+EXTRAS = {
+    "plots": ("matplotlib", "only to draw figures as .png, .svg or .pdf"),
+    "auto-gptq": ("auto_gptq", "only to quantise checkpoints, in an environment of its own"),
+}
 CPU_FLAGS = (
     "avx2", "avx512f", "avx512_bf16", "avx512_fp16", "avx512_vnni", "avx_vnni", "amx_tile", "amx_bf16", "amx_int8",
     "bf16", "i8mm",

@@ -2,6 +2,7 @@
 
 import importlib.metadata
 import sys
+import tomllib
 from pathlib import Path
 
 import msgspec
@@ -118,6 +119,12 @@ def test_broken_extra_is_a_warning(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert (check.status, check.found) == ("warn", "does not import: ImportError: too old")
     assert "broken_extra" not in sys.modules
     assert doctor_checks._check_extra("auto-gptq", "absent_extra", "only to quantise").status == "ok"
+
+
+def test_every_extra_for_users_is_looked_at() -> None:
+    """Who lacks one would learn of it only from the command that fails."""
+    project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    assert set(doctor_checks.EXTRAS) == set(project["optional-dependencies"]) - {"test", "dev"}
 
 
 def test_kernels_are_compared_with_float32() -> None:
