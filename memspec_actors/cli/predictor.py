@@ -94,7 +94,7 @@ def train(
     note_unconfigured_weights(chosen, traces)
     with progress_bars() as progress:
         figures = fit(traces, directory, out, params=params, tokenizer=tokenizer, exclude=exclude, progress=progress)
-    _print_figures(figures, json)
+    _print_figures({"predictor": str(out), **figures}, json)
 
 
 @app.command("eval")

@@ -40,5 +40,8 @@ class PlanFile:
             return None
         plans = self._plans[policy.name].by_prompt
         if prompt_ids not in plans:
-            raise InvalidRequest(f"{self._path}: holds no plan for this prompt of {len(prompt_ids)} tokens")
+            raise InvalidRequest(
+                f"{self._path}: holds no plan for this prompt of {len(prompt_ids)} tokens; plans are for the prompts of"
+                " the traces that they were made from: trace this one with `memspec predictor collect`"
+            )
         return plans[prompt_ids]

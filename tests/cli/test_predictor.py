@@ -103,7 +103,7 @@ def test_train_fits_the_trace(
     assert given["params"] == TrainParams(seed=3, recent_tokens=32)
     assert (given["exclude"], given["tokenizer"]) == (Path("x"), "the tokenizer")
     assert calls["tokenizer"][0] == (tmp_path / "m",)
-    assert msgspec.json.decode(capsys.readouterr().out) == {"num_prompts": 5}
+    assert msgspec.json.decode(capsys.readouterr().out) == {"predictor": "o", "num_prompts": 5}
 
 
 def test_eval_judges_the_configured_predictor(
