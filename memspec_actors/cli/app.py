@@ -10,7 +10,13 @@ from memspec_actors.cli.exit_codes import DEBUG_VARIABLE
 
 __all__ = ["app"]
 
-app = typer.Typer(name="memspec", add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
+app = typer.Typer(
+    name="memspec",
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"]},  # those of every command below
+)
 app.command("run")(run.run)
 app.command("serve")(serve.serve)
 app.command("simulate")(simulate.simulate)

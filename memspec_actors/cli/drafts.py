@@ -20,10 +20,6 @@ __all__ = ["app"]
 app = typer.Typer(help="Check drafts against a target, and make new ones.", rich_markup_mode=None)
 
 
-app.command("distill")(distill)
-app.command("quantize")(quantize)
-
-
 @app.command("check")
 def check(
     drafts: Annotated[
@@ -38,14 +34,16 @@ def check(
     ] = None,
     config: ConfigOption = None,
     budget: Annotated[
-        str | None, typer.Option(metavar="SIZE|K", help='Memory for drafts, "1.2GiB", or how many of them, "2".')
+        str | None,
+        typer.Option(metavar="SIZE|K", help='Memory for drafts, "1.2GiB", or how many, "2", if not as configured.'),
     ] = None,
     memory: Annotated[
         str | None,
         typer.Option(metavar="SIZE", help='Of the device, "8GB": tells which K fits it. Default: what a GPU has free.'),
     ] = None,
     context: Annotated[
-        int | None, typer.Option(min=1, help="Tokens of a request, prompt and answer, that memory is planned for.")
+        int | None,
+        typer.Option(min=1, help="Plan memory for a request of so many tokens, with its answer; 2048 if not given."),
     ] = None,
     prompts: Annotated[
         str | None,
@@ -89,6 +87,10 @@ def check(
         show_check(report)
     if not report.works:
         raise typer.Exit(1)
+
+
+app.command("distill")(distill)
+app.command("quantize")(quantize)
 
 
 def _configured(path: Path | None, target: str | None) -> "Config":

@@ -16,9 +16,12 @@ __all__ = ["serve"]
 def serve(
     config: ConfigOption = None,
     host: Annotated[
-        str | None, typer.Option(help="Listen on this address; only on this machine's own by default.")
+        str | None, typer.Option(help="Listen on this address instead of the configured one, 127.0.0.1 if none is.")
     ] = None,
-    port: Annotated[int | None, typer.Option(help="Listen on this port; 0 takes a free one.")] = None,
+    port: Annotated[
+        int | None,
+        typer.Option(help="Listen on this port instead of the configured one, 8000 if none is; 0 takes a free one."),
+    ] = None,
     uds: Annotated[str | None, typer.Option(metavar="PATH", help="Listen on a Unix socket instead.")] = None,
     api_key: Annotated[
         str | None, typer.Option(envvar="MEMSPEC_API_KEY", help="Ask every caller for this key.")

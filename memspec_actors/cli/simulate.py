@@ -30,8 +30,10 @@ def simulate(
         str, typer.Option(metavar="NAME|FILE", help="A shipped device profile, a file, or this-machine: measured now.")
     ] = "jetson-orin-nano",
     policy: Annotated[list[str] | None, typer.Option(metavar="POLICY", help="Repeat; all if not given.")] = None,
-    interval: Annotated[int | None, typer.Option(help="Iterations between scheduling points (N).")] = None,
-    capacity: Annotated[int | None, typer.Option(help="Drafts that fit in memory (K).")] = None,
+    interval: Annotated[
+        int | None, typer.Option(help="Iterations between scheduling points (N), if not as configured.")
+    ] = None,
+    capacity: Annotated[int | None, typer.Option(help="Drafts that fit in memory (K), if not as configured.")] = None,
     max_new_tokens: Annotated[int | None, typer.Option(help="Cut the texts at so many tokens.")] = None,
     limit: Annotated[int | None, typer.Option(min=1, help="Take so many texts at most.")] = None,
     stop: Annotated[

@@ -40,6 +40,15 @@ def test_what_a_command_does_is_said_to_the_end(group: list[str], capsys: pytest
     assert "..." not in listed
 
 
+@pytest.mark.parametrize("command", [[], ["run"], ["events"], ["events", "tail"]])
+def test_short_option_shows_the_same_help(command: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    """Who tries ``-h`` first would be told that there is no such option."""
+    assert main([*command, "--help"]) == 0
+    shown = capsys.readouterr().out
+    assert main([*command, "-h"]) == 0
+    assert capsys.readouterr().out == shown
+
+
 def test_version_is_the_distributions() -> None:
     from importlib.metadata import version
 
