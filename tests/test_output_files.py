@@ -88,4 +88,6 @@ def test_what_is_no_regular_file_is_written_to_as_it_is(tmp_path: Path) -> None:
     reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
     write_whole(pipe, b"through")
     assert os.read(reader, 100) == b"through" and stat.S_ISFIFO(pipe.stat().st_mode)
-    os.close(reader)
+    with pytest.raises(BrokenPipeError), whole_file(pipe) as file:  # with which a command ends in silence
+        os.close(reader)
+        file.write(b"to nobody")

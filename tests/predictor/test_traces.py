@@ -16,6 +16,8 @@ from memspec_actors.protocols.traces import TraceHeader, TraceRecord
 from tests.simulation.toys import Toys
 
 TraceMaker = Callable[..., Path]
+
+END = -1  # of a text: the position behind its last
 SWAPPED = bytes.maketrans(b"05", b"50")
 
 
@@ -95,10 +97,12 @@ def test_a_text_without_tokens_is_reported(make_trace: TraceMaker, name: str) ->
         list(TraceReader(path))
 
 
-@pytest.mark.parametrize("positions", [[1], [0, 0], [0, 3, 2], [0, 10**6]])
+@pytest.mark.parametrize("positions", [[1], [0, 0], [0, 3, 2], [0, END]])
 def test_domains_that_are_not_in_order_are_reported(make_trace: TraceMaker, positions: list[int]) -> None:
     path = make_trace("t", 1)
-    starts = ",".join(f'[{position},"law"]' for position in positions)
+    (record,) = TraceReader(path)
+    ends = {END: len(record.output_ids)}
+    starts = ",".join(f'[{ends.get(position, position)},"law"]' for position in positions)
     path.write_text(path.read_text().replace('"domains":[]', f'"domains":[{starts}]'))
     with pytest.raises(TraceError, match=r"line 2: domains begin at \["):
         list(TraceReader(path))
