@@ -30,6 +30,27 @@ def test_trials_that_never_pay_come_to_an_end() -> None:
     assert [len(search(discoveries, law_fits=False)) for _ in range(6)] == [2, 2, 2, 2, 0, 0]
 
 
+def test_what_never_paid_is_tried_again_after_many_texts() -> None:
+    """Drafts and texts change: what a daemon learned on its first day would hold for ever."""
+    discoveries = Discoveries()
+    tried = [bool(search(discoveries, law_fits=False)) for _ in range(60)]
+    assert tried[:4] == [True] * 4
+    assert 2 <= sum(tried[4:]) <= 10
+
+
+def test_a_draft_that_was_never_heard_was_not_tried_in_vain() -> None:
+    """Texts that end before a load does would bar all drafts."""
+    discoveries = Discoveries()
+    for _ in range(20):
+        one = Search(discoveries)
+        one.see({"general": 9.0, "code": 9.0}, 0.7, ORDER, ())
+        assert one.trying == "math"
+    one.see({"general": 9.0, "code": 9.0}, 0.7, ORDER, ("math",))
+    assert one.trying == "law", "math was loaded, or cannot come: it is not waited for"
+    one.see({"general": 9.0, "code": 9.0, "math": 9.0}, 0.7, ORDER, ())
+    assert discoveries.most_hopeful(["math", "law"]) == "law", "math was heard at last, in vain"
+
+
 def test_nothing_is_tried_while_a_draft_does_well_or_nothing_is_known() -> None:
     one = Search(Discoveries())
     for doubts in ({"general": 9.0, "code": 1.0}, {}):
