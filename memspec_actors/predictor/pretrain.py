@@ -32,7 +32,7 @@ LOSSES = ("ahead_loss", "following_loss", "token_loss")
 class PretrainBudget(msgspec.Struct, frozen=True, kw_only=True):
     """Say how long to train; learning rate rises over a tenth of the steps and then falls to zero."""
 
-    steps: int = 1500
+    steps: int = 6000
     batch_size: int = 64
     learning_rate: float = 3e-3
     following_weight: float = 0.3

@@ -40,9 +40,9 @@ class UtilityParams(msgspec.Struct, frozen=True, kw_only=True):
     interval: int = 4
     horizon: int = 3
     discount: float = 0.5
-    lag_tokens: int = 4
-    near_tokens: int = 16
-    temperature: float = 0.06
+    lag_tokens: int = 2
+    near_tokens: int = 24
+    temperature: float = 0.04
 
 
 class Utility(msgspec.Struct, frozen=True, kw_only=True):
