@@ -11,12 +11,14 @@ which it failed and no other draft was seen to fail too (a token that no draft g
 with the predictor's probability p of its first choice. Where that exceeds 0, the choice is wrong rather than right: the
 drafts in memory that could do better are asked to read along, and the one to run is that with the largest
 
-    log p(d) + WEIGHT * sum over the tokens at which d was seen of (d agreed - the first choice did)
+    log p(d) + WEIGHT * sum over the tokens at which d was seen of (d agreed - the first choice did) - HASTE
 
-where AVERAGE stands for a first choice that was not seen. So no draft runs on suspicion: one of which nothing was seen
-comes after the first choice, and the first choice stays in memory beside the draft that overrules it. Where the
-predictor is at a loss, drafts that it does not name are tried, too (search.py). The constants suit replayed traces of
-the embedded models, with their predictor and with ones trained without a domain.
+where AVERAGE stands for a first choice that was not seen, and HASTE is 0 for the first choice and the draft at work:
+where no draft fits, one after the other has luck for some tokens, and to follow it costs more than it brings. So no
+draft runs on suspicion: one of which nothing was seen comes after the first choice, and the first choice stays in
+memory beside the draft that overrules it. Where the predictor is at a loss, drafts that it does not name are tried, too
+(search.py). The constants suit replayed traces of the embedded models, with their predictor and with ones trained
+without a domain.
 """
 
 import math
@@ -37,6 +39,7 @@ FAILS = math.log((1.0 - IF_WRONG) / (1.0 - IF_RIGHT))
 AVERAGE = 0.75  # how often drafts agree, by token
 WINDOW_TOKENS = 32
 WEIGHT = 0.7
+HASTE = 2.8  # nats: four tokens' lead
 SPREAD = 0.05  # share of the predictor's probabilities that is spread over all drafts: none is ruled out
 FEWEST_UNREAD = 8  # tokens for which a draft is asked to read along
 
@@ -114,7 +117,8 @@ class OverrulingRanker:
     ) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """Return the order of drafts by what was seen, and those whose word could change it."""
         first = self._said.order[0]
-        worth = {d: math.log(p) + WEIGHT * _lead(seen[d], seen[first]) for d, p in probability.items()}
+        haste = {draft: 0.0 if draft in (first, context.active) else HASTE for draft in probability}
+        worth = {d: math.log(p) + WEIGHT * _lead(seen[d], seen[first]) - haste[d] for d, p in probability.items()}
         best = max(worth, key=lambda draft: worth[draft])
 
         def could_win(draft: str) -> bool:

@@ -165,6 +165,7 @@ def test_doubt_and_choice_are_the_formulas_over_the_whole_history(seed: int) -> 
             worth = {
                 draft: math.log(0.95 * score / total + 0.05 / 4)
                 + 0.7 * sum(text[draft][p] - (text[first][p] if p in known[first] else 0.75) for p in known[draft])
+                - (0.0 if draft in (first, at.active) else 2.8)
                 for draft, score in zip(DRAFTS, predictor.scores, strict=True)
             }
             best = max(DRAFTS, key=lambda draft: worth[draft])
@@ -191,7 +192,7 @@ def test_doubt_and_choice_are_the_formulas_over_the_whole_history(seed: int) -> 
         seen[draft].update(range(start, start + min(accepted + 1, K)))
         seen[other].update(heard)
         start += accepted + 1
-    if seed == 0:
+    if seed == 1:
         assert num_overruled > 3, "the histories do not try what they are to try"
 
 
@@ -216,12 +217,12 @@ def test_a_draft_that_overruled_gives_way_when_the_first_choice_does_better() ->
     predictor = Oracle(0.02, 0.9, 0.04, 0.04)
     ranker = plus(predictor)
     ranker.rank(context(0))
-    fail(ranker, "code", heard="law", says=True, num_iterations=8)
+    fail(ranker, "code", heard="law", says=True, num_iterations=9)
     assert ranker.rank(context(0, ("code", "law"), active="code")).order[0] == "law"
     at = context(0, ("code", "law"), active="law")
-    ranker.observe(iteration(9, "law", 0))
+    ranker.observe(iteration(10, "law", 0))
     assert ranker.rank(at).order[0] == "law", "one token is little"
-    for position in range(10, 17):
+    for position in range(11, 19):
         ranker.observe(iteration(position, "law", 0))
     assert ranker.rank(at).order[0] == "code"
 
@@ -335,9 +336,23 @@ def test_a_second_draft_is_no_better_for_having_been_right_where_the_first_was_t
 def test_only_drafts_in_memory_that_are_not_at_work_are_heard(resident: tuple[str, ...]) -> None:
     ranker = plus(Oracle(0.02, 0.9, 0.04, 0.04))
     ranker.rank(context(0, resident, active="code"))
-    for position in range(1, 9):
+    for position in range(1, 13):
         ranker.observe(iteration(position, "code", 0))
     assert ranker.rank(context(0, resident, active="code")).to_hear == resident[1:]
+
+
+def test_a_draft_that_has_luck_for_some_tokens_does_not_run() -> None:
+    """Where no draft fits each has luck in its turn: drafts would change, and catch up, all the time."""
+    ranker = plus(Oracle(0.05, 0.46, 0.05, 0.44))  # "law" is nearly as likely as "code"
+    at = context(0, ("code", "law"), active="code")
+    ranker.rank(at)
+    fail(ranker, "code", heard="law", says=True, num_iterations=3)
+    assert ranker.rank(at).order[0] == "code"
+    fail(ranker, "code", heard="law", says=True, num_iterations=2, start=4)
+    assert ranker.rank(at).order[0] == "law"
+    at = context(0, ("code", "law"), active="law")
+    ranker.observe(iteration(6, "law", 0))
+    assert ranker.rank(at).order[0] == "law", "once at work it needs no such lead"
 
 
 # --- loads ------------------------------------------------------------------------------------------------------------
