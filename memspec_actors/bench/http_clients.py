@@ -107,7 +107,10 @@ def _read_text(connection: socket.socket) -> str:
     """Return the text of a stream of events, decoded as they come."""
     text, rest = "", b""
     while True:
-        *lines, rest = (rest + connection.recv(2**16)).split(b"\n")
+        received = connection.recv(2**16)
+        if not received:
+            raise ConnectionError("the daemon went away amid a reply")
+        *lines, rest = (rest + received).split(b"\n")
         for line in lines:
             if line.startswith(b"data: {"):
                 text += json.loads(line.removeprefix(b"data: "))["choices"][0]["delta"].get("content", "")
