@@ -14,7 +14,9 @@ from memspec_actors.predictor.traces import TraceReader
 from memspec_actors.predictor.utility import UtilityParams
 from memspec_actors.scheduling.domain_plan import DomainOracle
 
-__all__ = ["domain_knowledge"]
+__all__ = ["WINDOW", "domain_knowledge"]
+
+WINDOW = 32  # tokens by which drafts are ranked: utilities are those of several intervals
 
 
 def domain_knowledge(traces: Path, kind: str | None = None) -> dict[str, float]:
@@ -30,7 +32,7 @@ def domain_knowledge(traces: Path, kind: str | None = None) -> dict[str, float]:
     hits: tuple[list[bool], list[bool]] = ([], [])
     for record in records:
         if kind in (None, record.kind):
-            expected = oracle.expected(record)
+            expected = oracle.expected(record, WINDOW)
             for point in scheduling_points(record, UtilityParams()):
                 position = max(len(point.recent_ids), 1)
                 order = np.argsort(-expected[:, position], kind="stable")

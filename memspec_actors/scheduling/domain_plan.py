@@ -35,8 +35,8 @@ class DomainOracle:
                 tokens[domain] = tokens.get(domain, 0) + end - start
         self._agreement = {domain: agreed[domain] / tokens[domain] for domain in agreed}
 
-    def expected(self, record: TraceRecord) -> Floats:
-        """Give the share of the next `WINDOW` tokens that each draft is to agree with, at every position, (D, L).
+    def expected(self, record: TraceRecord, window: int = WINDOW) -> Floats:
+        """Give the share of the next ``window`` tokens that each draft is to agree with, at every position, (D, L).
 
         ``record`` is one of those that the oracle was made of.
         """
@@ -46,7 +46,7 @@ class DomainOracle:
             here[:, start:stop] = self._agreement[domain][:, None]
         before = np.concatenate([np.zeros((len(here), 1)), here.cumsum(axis=1)], axis=1)
         position = np.arange(end)
-        until = np.minimum(position + WINDOW, end)
+        until = np.minimum(position + window, end)
         shares: Floats = (before[:, until] - before[:, position]) / (until - position)
         return shares
 

@@ -7,7 +7,7 @@ import pytest
 from msgspec.structs import replace
 
 from memspec_actors import zoo
-from memspec_actors.bench.domain_knowledge import domain_knowledge
+from memspec_actors.bench.domain_knowledge import WINDOW, domain_knowledge
 from memspec_actors.errors import TraceError
 from memspec_actors.models.text.tokenizer import Tokenizer
 from memspec_actors.predictor.domains import domain_starts
@@ -15,7 +15,6 @@ from memspec_actors.predictor.examples import scheduling_points
 from memspec_actors.predictor.traces import TraceReader, accepted_runs, open_trace_writer
 from memspec_actors.predictor.utility import UtilityParams
 from memspec_actors.protocols.traces import TRACE_FORMAT, TraceHeader, TraceRecord
-from memspec_actors.scheduling.domain_plan import WINDOW
 from memspec_actors.zoo import world
 
 K = 5
