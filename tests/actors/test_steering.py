@@ -99,6 +99,15 @@ def test_a_running_request_goes_on_without_an_unloaded_draft_and_the_next_may_ha
         run_world(seed, tmp_path / f"{seed}", Faults(), scenario)
 
 
+async def _pin_both(world: World) -> bool:
+    """Pin two drafts; tell whether this world has room for both."""
+    for draft in ("a", "b"):
+        pinned = await world.wired.cache_manager.ask(SteerDraft(wish="pin", draft=draft), timeout_s=None)
+        if isinstance(pinned, InvalidRequest):
+            return False
+    return True
+
+
 @pytest.mark.parametrize("slow", [{"prefill_s": 1e3}, {"step_s": 1e3}], ids=["prompt", "iteration"])
 def test_a_draft_that_is_not_at_work_is_given_back_amid_whatever_is_decoded(
     slow: dict[str, float], tmp_path: Path
@@ -107,10 +116,8 @@ def test_a_draft_that_is_not_at_work_is_given_back_amid_whatever_is_decoded(
     waits_s = []
 
     async def scenario(world: World) -> None:
-        for draft in ("a", "b"):
-            pinned = await world.wired.cache_manager.ask(SteerDraft(wish="pin", draft=draft), timeout_s=None)
-            if isinstance(pinned, InvalidRequest):  # this world has no room for both
-                return
+        if not await _pin_both(world):
+            return
         await asyncio.sleep(1.0)
         stream = world.request(0, "static:a", max_new_tokens=3)
         reading = asyncio.create_task(read_to_end(stream))
@@ -133,10 +140,8 @@ def test_a_draft_that_reads_along_is_given_back_when_it_has_read_amid_whatever_i
     waits_s = []
 
     async def scenario(world: World) -> None:
-        for draft in ("a", "b"):
-            pinned = await world.wired.cache_manager.ask(SteerDraft(wish="pin", draft=draft), timeout_s=None)
-            if isinstance(pinned, InvalidRequest):  # this world has no room for both
-                return
+        if not await _pin_both(world):
+            return
         await asyncio.sleep(10.0)
         stream = world.request(0, "hedge", max_new_tokens=400)
         reading = asyncio.create_task(read_to_end(stream))
