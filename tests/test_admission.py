@@ -59,8 +59,8 @@ def test_input_of_a_wrong_type_is_refused(admit: Admit, prompt: Any, options: di
     ("prompt", "options", "message"),
     [
         ((), {}, "empty"),
-        ([5] * 1024, {}, "fills the target's context and goes 0 tokens beyond; shorten it"),
-        ([5] * 5000, {}, "fills the target's context and goes 3976 tokens beyond; shorten it"),
+        ([5] * 1024, {}, "too long for the target's context by 1 tokens; shorten it"),
+        ([5] * 5000, {}, "too long for the target's context by 3977 tokens; shorten it"),
         ([10**9], {}, "ids outside"),
         ("hello", {"max_new_tokens": 0}, "max_new_tokens"),
         ("hello", {"sampling": SamplingParams(temperature=1.0), "accept": "exact"}, "exact"),

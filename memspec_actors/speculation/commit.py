@@ -61,7 +61,7 @@ class CommitState:
             raise InvalidRequest(f"min_tokens is {min_tokens} and max_new_tokens is {max_new_tokens}; lower min_tokens")
         if context_left < 1:
             raise InvalidRequest(
-                f"the prompt fills the target's context and goes {-context_left} tokens beyond; shorten it"
+                f"the prompt is too long for the target's context by {1 - context_left} tokens; shorten it"
             )
         if min_tokens > context_left:
             raise InvalidRequest(
